@@ -17,7 +17,7 @@ import pytest
 from bench.measure import Promise
 from corral.engine.engine import Engine
 from corral.model import Request
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 
 ROUNDS = 5
 TESTS = 40
@@ -133,5 +133,5 @@ def _commit(folder: Path, name: str, text: str) -> None:
     subprocess.run(["git", *you, "commit", "--quiet", "-m", name], cwd=folder, env=GIT, check=True)
 
 
-def _unheard(_: Heard) -> None:
+def _unheard(_: RunEvent) -> None:
     """Listen to nothing."""

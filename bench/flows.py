@@ -19,12 +19,12 @@ from corral.attempt.local import AttemptRun
 from corral.engine.engine import Engine
 from corral.engine.run_loop import RunLoop
 from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.rules.schedule.actions import Finish, Limits
+from corral.rules.schedule.actions import FinishRun, RunLimits
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.decide import Schedule
-from corral.rules.schedule.graph import Graph
+from corral.rules.schedule.graph import NeedsGraph
 from corral.store.sqlite.store import Store
 
 DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000
@@ -101,7 +101,7 @@ def _drain(needs: Needs) -> None:
 
 
 def _settle(flow: Flow) -> None:
-    graph = Graph(flow.nodes)
+    graph = NeedsGraph(flow.nodes)
     ready = graph.start()
     for name in ready:  # grows
         ready += graph.done(name) or ()
@@ -111,7 +111,7 @@ def _decide(
     flow: Flow, records: Mapping[str, AttemptRecord], parallel: int, heard: Callable[[int], None] | None = None
 ) -> None:
     """Play a flow to its end with so many attempts at a time, each told when it begins and when it is over."""
-    schedule = Schedule(flow, RetryPolicy(), Limits(parallel=parallel))
+    schedule = Schedule(flow, RetryPolicy(), RunLimits(parallel=parallel))
     schedule.load((), ())
     at_work: deque[AttemptRecord] = deque()
     count = 0
@@ -121,7 +121,7 @@ def _decide(
                 record = records[action.node]
                 at_work.append(record)
                 schedule.heard(record, driven=True)
-            elif isinstance(action, Finish):
+            elif isinstance(action, FinishRun):
                 return
         for _ in range(len(at_work) if parallel == DECIDED else 1):
             schedule.heard(at_work.popleft(), driven=False)
@@ -180,7 +180,7 @@ class _Waits(_Nothing):
         await super().carry_out()
 
 
-def _unheard(_: Heard) -> None:
+def _unheard(_: RunEvent) -> None:
     """Listen to nothing."""
 
 
@@ -326,11 +326,11 @@ async def _hold(folder: Path, count: int) -> tuple[int, int]:
     store = _added(folder, flow)
     gate = asyncio.Event()
     drive = RunLoop("run", "bench", store, lambda record, _: _Waits(record, store, gate), _unheard)
-    drive.schedule = Schedule(flow, RetryPolicy(), Limits(parallel=count))
+    drive.schedule = Schedule(flow, RetryPolicy(), RunLimits(parallel=count))
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     task = asyncio.create_task(drive.to_the_end())
-    while len(drive.courses) < count:  # noqa: ASYNC110 -- nobody tells when the last one begins
+    while len(drive.attempts) < count:  # noqa: ASYNC110 -- nobody tells when the last one begins
         await asyncio.sleep(0.01)
     held = tracemalloc.get_traced_memory()[0] - before
     threads = threading.active_count()

@@ -16,13 +16,13 @@ from corral.agents.claude import ClaudeConversation
 from corral.attempt.events import AttemptEvents
 from corral.machines.logs import CleanLog, Log
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
-from corral.model.agent_api import HangUp, Line
+from corral.model.agent_api import HangUp, RunReply
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text.redact import Redactor
 from corral.store.sqlite.store import Store
 from corral.world import process
-from corral.world.process import Limits, Start
+from corral.world.process import ProcessLimits, ProcessStart
 
 LINES = 10_000
 CHUNK = 24  #: lines: a pipe holds 64 KB
@@ -85,7 +85,7 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
         log.write(b"".join(line + b"\n" for line in chunk))
         for line in chunk:
             for event in conversation.read(line.decode(errors="replace")):
-                if not isinstance(event, Line | HangUp):
+                if not isinstance(event, RunReply | HangUp):
                     recorder.emit(event)
     log.close()
     store.close()
@@ -107,8 +107,8 @@ sys.stdout.buffer.write(b"y" * 100_000_000)
         counted[0] += 1
 
     async def run(text: str) -> None:
-        start = Start(argv=[sys.executable, "-c", text], env=dict(os.environ))
-        await process.follow(start, Limits(), heard, lambda _, chunk: log.write(chunk), asyncio.Event())
+        start = ProcessStart(argv=[sys.executable, "-c", text], env=dict(os.environ))
+        await process.follow(start, ProcessLimits(), heard, lambda _, chunk: log.write(chunk), asyncio.Event())
 
     await run("print('y' * 40_000_000)")  # one long line: its cap is part of the fixed cost
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -12,13 +12,13 @@ from pathlib import Path
 from bench.measure import Promise, interleaved
 from corral.model import Attempt, Cost
 from corral.model.events import Noted
-from corral.model.money import Bound, Limit, Line
+from corral.model.money import Bound, LedgerLine, Limit
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 
 PROCESSES, OPERATIONS = 16, 10_000
-ME = process_identity.me()
+ME = process_identity.own_name()
 BOUNDS = [Bound(limit=Limit(window=window, usd=1e9), run="run", node="main") for window in ("ceiling", "day", "run")]
 
 
@@ -41,7 +41,7 @@ def _compare(folder: Path) -> list[float]:
     bare.execute("PRAGMA synchronous = FULL")
     bare.execute("CREATE TABLE lines (id INTEGER PRIMARY KEY, usd REAL NOT NULL) STRICT")
     store = Store(folder)
-    kept, numbers = Ledger(store, process_identity.alive), count()
+    kept, numbers = Ledger(store, process_identity.is_alive), count()
 
     def transact() -> None:
         for _ in range(50):
@@ -68,8 +68,8 @@ def _compare(folder: Path) -> list[float]:
     return medians
 
 
-def _line(name: str) -> Line:
-    return Line(attempt=name, run="run", node="main", agent="a", repo="/r", owner=ME, reserved=1.0, at=1.0)
+def _line(name: str) -> LedgerLine:
+    return LedgerLine(attempt=name, run="run", node="main", agent="a", repo="/r", owner=ME, reserved=1.0, at=1.0)
 
 
 def _ended(name: str) -> Attempt:
@@ -79,7 +79,7 @@ def _ended(name: str) -> Attempt:
 def _spend_many(folder: Path, number: str, steps: int) -> None:
     """Reserve and settle, so many steps; what each of the racing processes does."""
     store = Store(folder)
-    kept = Ledger(store, process_identity.alive)
+    kept = Ledger(store, process_identity.is_alive)
     for step in range(steps // 2):
         name = f"{number}-{step}"
         if kept.reserve(_line(name), BOUNDS) is None:
@@ -97,7 +97,7 @@ def _race(folder: Path) -> int:
     for process in racing:
         process.wait()
     store = Store(folder)
-    lines = Ledger(store, process_identity.alive).history()
+    lines = Ledger(store, process_identity.is_alive).history()
     store.close()
     settled = [line for line in lines if line.settled is not None and line.spent == 0.5]
     return PROCESSES * (each // 2) - len(settled)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.measure import Promise, interleaved
 from corral.engine.merge.merger import Merger
-from corral.engine.merge.overlap import Known
+from corral.engine.merge.overlap import ConflictCache
 from corral.engine.views import run_document
 from corral.model import Attempt, AttemptRecord, NodeState, RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Flow, Node, Task
@@ -39,10 +39,10 @@ def measure() -> list[Promise]:
         )
         pair /= len(sample)
         started = time.perf_counter()
-        asyncio.run(Known(folder / "known.json").ask(repository, pairs))
+        asyncio.run(ConflictCache(folder / "known.json").ask(repository, pairs))
         whole = time.perf_counter() - started
         started = time.perf_counter()
-        asyncio.run(Known(folder / "known.json").ask(repository, [*pairs, (tips[6], tips[5])]))
+        asyncio.run(ConflictCache(folder / "known.json").ask(repository, [*pairs, (tips[6], tips[5])]))
         more = time.perf_counter() - started
         store.close()
     return [

@@ -20,7 +20,7 @@ from corral.agents import Agent
 from corral.engine.engine import Engine
 from corral.model import Level, Request, Run
 from corral.model.agent_api import AgentProfile, AgentTask
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 from corral.testing import ScriptedModel, Turn
 
 KEY = "sk-scripted-0123456789"
@@ -153,7 +153,7 @@ class _Corral:
         return await self._engine.drive(await self._engine.submit(request), _unheard)
 
 
-def _unheard(_: Heard) -> None:
+def _unheard(_: RunEvent) -> None:
     """Listen to nothing."""
 
 

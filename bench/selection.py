@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.measure import Promise
 from corral.engine.engine import Engine
 from corral.model import Request, Run
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 
 CHECK = "python3 -m unittest discover -s tests"
 FILES = {
@@ -140,5 +140,5 @@ def _repository(folder: Path) -> Path:
     return folder
 
 
-def _unheard(_: Heard) -> None:
+def _unheard(_: RunEvent) -> None:
     """Listen to nothing."""

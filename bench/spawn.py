@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
@@ -23,7 +23,7 @@ def measure() -> list[Promise]:
             if owner:
                 os.chown(folder / part, owner.uid, owner.gid)
         box = Box(folder=folder, workspace=folder / "work", home=folder / "home", memory_mb=4096)
-        bare, boxed = interleaved(60, lambda: _start(Start(argv=[TRUE], env={})), lambda: _confined(box))
+        bare, boxed = interleaved(60, lambda: _start(ProcessStart(argv=[TRUE], env={})), lambda: _confined(box))
     return [Promise("a confined `true`", "a bare fork and exec of it", boxed / bare, 12.0)]
 
 
@@ -32,5 +32,5 @@ def _confined(box: Box) -> None:
         _start(start)
 
 
-def _start(start: Start) -> None:
+def _start(start: ProcessStart) -> None:
     subprocess.run(start.argv, env=dict(start.env), pass_fds=start.pass_fds, check=True, stdin=subprocess.DEVNULL)

@@ -15,7 +15,7 @@ def main() -> None:
         safe_text.protect()
     code = 0
     try:
-        code = _asked()
+        code = _run_command()
         sys.stdout.flush()
     except OSError as error:  # who reads it left, or what it goes to is full
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -26,21 +26,21 @@ def main() -> None:
     sys.exit(code)
 
 
-def _asked() -> int:
+def _run_command() -> int:
     if sys.argv[1:] == ["--version"]:  # asked by scripts and editors all the time: no need to load anything
         from corral.version import __version__  # noqa: PLC0415
 
         sys.stdout.write(f"corral {__version__}\n")
         return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
-    if sys.argv[1:] == ["ls"] and _listed():
+    if sys.argv[1:] == ["ls"] and _list_runs_fast():
         return 0
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
     return run_command_line()
 
 
-def _listed() -> bool:
+def _list_runs_fast() -> bool:
     """Do a plain `ls` without all that reads command lines; what goes wrong is told by the usual way."""
     from corral.frontends import run_rows  # noqa: PLC0415
 

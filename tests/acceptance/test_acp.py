@@ -10,7 +10,7 @@ from corral.testing.stage import KEY
 from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
@@ -162,12 +162,12 @@ def test_stopped_in_the_middle_its_work_is_kept_and_nothing_is_left(
     with corral.going("run", "do it", "--repo", repo.folder, "--agent", real.choice, "--json") as going:
         asked(model, real, 2)
         run = until(lambda: corral("ls", "--json").json, "the run is there")[0]["run"]
-        assert tagged(f"CORRAL_ATTEMPT={run}")
+        assert tagged_processes(f"CORRAL_ATTEMPT={run}")
         assert corral("stop", run).code == 0
         outcome = going.end()
     assert outcome.code == 130, outcome
     assert outcome.json["status"] == "stopped"
-    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
     assert repo.read(outcome.attempt["branch"], "half.txt") == "half"
     (ended,) = [event for event in corral.events() if event["type"] == "ended"]
     assert ended["status"] == "stopped"  # it was asked in its own language, and said so itself

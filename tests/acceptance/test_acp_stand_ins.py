@@ -6,7 +6,7 @@ import pytest
 
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 
 AGENT = Path(__file__).parents[1] / "rig" / "acp_agent.py"
 
@@ -80,7 +80,7 @@ def test_one_that_never_answers_ends_by_its_idle_limit(corral: Corral, repo: Rep
     assert outcome.code == 1, outcome
     assert outcome.attempt["status"] == "timed_out"
     assert outcome.attempt["error"]["message"] == "it said nothing for 2 s"
-    assert not tagged(f"CORRAL_ATTEMPT={outcome.json['run']}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={outcome.json['run']}")
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_one_that_asks_and_never_listens_is_ended(corral: Corral, repo: Repo) ->
     assert any("never listened" in event.get("text", "") for event in corral.events())
     assert corral("restore", outcome.attempt["id"], "--into", corral.root / "back").code == 0
     assert (corral.root / "back" / "w.txt").read_text() == "precious\n"  # as it was right before it was ended
-    assert not tagged(f"CORRAL_ATTEMPT={outcome.json['run']}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={outcome.json['run']}")
 
 
 @pytest.mark.parametrize(("agent", "words"), [("acp", "no agent is called `acp`"), ("acp:nobody", "`acp:nobody`")])

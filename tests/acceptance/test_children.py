@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.testing.watching import tagged, until
+from corral.testing.watching import tagged_processes, until
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.talkers import caller, command, flow, going, left, node, task
@@ -101,7 +101,7 @@ def test_stop_of_the_parent_stops_the_child(corral: Corral, repo: Repo) -> None:
         assert corral("stop", parent).code == 0
         process.end()
     assert corral("show", child, "--json").json["status"] == "stopped"
-    assert not tagged(f"CORRAL_ATTEMPT={child}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={child}")
 
 
 def test_a_child_ends_with_its_parent(corral: Corral, repo: Repo) -> None:
@@ -173,7 +173,7 @@ write("files.txt", told["files"])
     attempts = [attempt for each in (run, *shown) for attempt in each["nodes"][0]["attempts"]]
     assert [attempt["status"] for attempt in attempts] == ["stopped", "done"] * 3
     assert run["cost"]["usd"] == sum(attempt["cost"]["usd"] for attempt in attempts) == 0.25 * 6
-    assert not any(tagged(f"CORRAL_ATTEMPT={each}") for each in (parent, *children))
+    assert not any(tagged_processes(f"CORRAL_ATTEMPT={each}") for each in (parent, *children))
 
 
 def test_after_a_crash_a_stop_leaves_no_child_open(corral: Corral, repo: Repo) -> None:
@@ -182,7 +182,7 @@ def test_after_a_crash_a_stop_leaves_no_child_open(corral: Corral, repo: Repo) -
     )
     assert corral("stop", parent).code == 0
     assert corral("show", child, "--json").json["status"] == "stopped"
-    assert not tagged(f"CORRAL_ATTEMPT={child}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={child}")
 
 
 def test_children_rest_with_their_parent(corral: Corral, repo: Repo) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.rig.command import Corral, Going
+from tests.rig.command import Corral, RunningCommand
 from tests.rig.repository import Repo
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 BY_DAY, BY_NIGHT = 20, 100  #: moments
@@ -85,7 +85,7 @@ class Killing:
         _judge(corral, repo, resumed.json if open_before else corral("show", run, "--json").json)
         return open_before
 
-    def _wait(self, going: Going, share: float) -> None:
+    def _wait(self, going: RunningCommand, share: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             going.process.wait(share * self._whole_seconds)
 
@@ -98,7 +98,7 @@ class Killing:
 def _agents(run: str) -> list[int]:
     """Return what runs in boxes of this run; an empty box that waits for its dead parent is ended by `resume`."""
     found: list[int] = []
-    for pid in tagged(f"CORRAL_ATTEMPT={run}"):
+    for pid in tagged_processes(f"CORRAL_ATTEMPT={run}"):
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/comm").read_text().strip() != "bwrap":
                 found.append(pid)
@@ -113,7 +113,7 @@ def _judge(corral: Corral, repo: Repo, document: dict[str, Any]) -> None:
     assert repo.receipt(winner["commit"])["commit"] == winner["commit"]
     endings = [event for event in corral.events(run) if event["type"] == "ended" and event["ok"]]
     assert len(endings) == 1, "an agent that had finished was started again"
-    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
     assert not list((repo.folder / ".git").rglob("*.lock"))
     assert repo.git("status", "--porcelain") == ""

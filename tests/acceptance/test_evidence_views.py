@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.model import Doubt, Evidence, EvidenceDetail, EvidenceRun, Steered, Tally, TestChange
+from corral.model import Doubt, Evidence, EvidenceDetail, EvidenceRun, SteeringFile, Tally, TestChange
 from corral.store.sqlite.store import Store
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
@@ -22,7 +22,7 @@ DETAIL = EvidenceDetail(
         TestChange(command="pytest -q", before=4, after=5, fixed=("tests/test_sums.py::test_add",),
                    missing=("tests/test_sums.py::test_\x1b[31mred",), added=1),
     ),
-    steered=(Steered(path="conftest.py", how="removed", why="runner configuration"),),
+    steered=(SteeringFile(path="conftest.py", how="removed", why="runner configuration"),),
     doubts=(Doubt(path="sums.py", line=7, words="names a test runner", strong=False),),
     notes=("with the base's own tests, as conftest.py changed",),
 )  # fmt: skip

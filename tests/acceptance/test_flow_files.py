@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from corral.engine.planning.build_flow import template
-from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.validate import FIELDS
 from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, write
@@ -333,7 +333,7 @@ def test_templates_are_right_and_begin_a_file(corral: Corral) -> None:
     assert listed >= {"tdd", "feature", "backend-dev", "backend-feature", "fix-issue", "review", "refactor"}
     assert listed >= {"research", "plan", "scaffold", "retrofit", "verify", "debug", "lint"}
     for name in listed:
-        assert read_flow(template(name), Known(draft=True)).mistakes == (), name
+        assert read_flow(template(name), KnownNames(draft=True)).mistakes == (), name
     assert corral("flow", "new", "tdd").code == 0
     outcome = corral("flow", "check", corral.root / "tdd.yaml", "--agent", "doer", "--input", "task=x")
     assert outcome.code == 0, outcome

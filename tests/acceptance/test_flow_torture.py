@@ -14,7 +14,7 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, write
 from tests.rig.repository import Repo
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 KILLS = 200  #: by night, in two series; by day one flow is killed as often as it is there
@@ -100,7 +100,7 @@ def judge(torture: Torture, document: dict[str, Any]) -> None:
     for node in document["nodes"]:
         if node["status"] == "done" and node["attempts"]:
             assert done[node["id"]] == rounds.get(node["id"], 1), (node, ended)
-    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
     assert torture.repo.git("status", "--porcelain") == ""
     assert not list((torture.repo.folder / ".git").rglob("*.lock"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.testing.watching import tagged, until
+from corral.testing.watching import tagged_processes, until
 from tests.rig.command import Corral
 from tests.rig.flows import doer, statuses, write
 
@@ -40,4 +40,4 @@ def test_twenty_agents_at_once_survive_a_kill(corral: Corral) -> None:
     assert sorted(tries) == ["done"] * MANY + ["stopped"] * MANY, "each was cut off once and went on once"
     assert outcome.json["cost"]["usd"] == 0.25 * 2 * MANY
     assert corral("budget", "--json").json["day"] == {"spent": 0.25 * 2 * MANY, "reserved": 0.0}, "no money leaks"
-    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={run}")

@@ -34,7 +34,7 @@ class Cut:
         self.repository = Repository(self.repo.folder, self.repo.folder / ".git")
         self.store = Store(folder / "state")
         self.told: list[str] = []
-        self.lander = BranchMover(self.store, self.repository, self.told.append)
+        self.branch_mover = BranchMover(self.store, self.repository, self.told.append)
         record = MergeRecord(
             run="r", git_dir=str(self.repository.git_dir), state="begun", ref="refs/heads/main", before=self.before,
             after=self.after, strategy="auto", at=time.time(), checkouts=(str(self.repo.folder),),
@@ -76,7 +76,7 @@ def test_cut_off_before_the_ref_moved_nothing_has_happened(cut: Cut) -> None:
 
     async def steps() -> None:
         await cut.lock()
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert looks(cut.repo) == before
@@ -87,7 +87,7 @@ def test_cut_off_between_the_ref_and_the_files(cut: Cut) -> None:
     async def steps() -> None:
         await cut.lock()
         await cut.move()
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert is_new(cut)
@@ -102,7 +102,7 @@ def test_cut_off_in_the_middle_of_the_files(cut: Cut, torn: str) -> None:
         await cut.move()
         cut.repo.write({"a.txt": "new\n", "src/b.txt": torn, "deep/n.txt": ""})
         (cut.repo.folder / "c.txt").unlink()
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert is_new(cut)
@@ -114,7 +114,7 @@ def test_what_a_person_wrote_after_the_crash_is_not_overwritten(cut: Cut) -> Non
         await cut.lock()
         await cut.move()
         cut.repo.write({"a.txt": "written by a person since\n"})
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     with pytest.raises(Exception, match=r"a\.txt was changed after a merge was cut off"):
         asyncio.run(steps())
@@ -127,10 +127,12 @@ def test_cut_off_when_all_was_done_but_told(cut: Cut) -> None:
     async def steps() -> None:
         await cut.move()
         checkout = await cut.checkout()
-        with move_branch.held(checkout):
-            await move_branch.follow(checkout, cut.before, cut.after, await merge_commits.neutral(cut.repository))
+        with move_branch.hold_index(checkout):
+            await move_branch.follow(
+                checkout, cut.before, cut.after, await merge_commits.neutral_environment(cut.repository)
+            )
             move_branch.adopt(checkout)
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert is_new(cut)
@@ -143,8 +145,8 @@ def test_cut_off_with_changes_put_aside_they_come_back(cut: Cut) -> None:
 
     async def steps() -> None:
         checkout = await cut.checkout()
-        env = await merge_commits.neutral(cut.repository)
-        with move_branch.held(checkout):
+        env = await merge_commits.neutral_environment(cut.repository)
+        with move_branch.hold_index(checkout):
             stash = await move_branch.put_aside(checkout, "refs/corral/stashes/r-1", env)
             assert stash
             aside = ((str(cut.repo.folder), stash),)
@@ -152,7 +154,7 @@ def test_cut_off_with_changes_put_aside_they_come_back(cut: Cut) -> None:
             await move_branch.clear(checkout, cut.before, env)
             move_branch.adopt(checkout)
         assert "own line" not in (cut.repo.folder / "src/b.txt").read_text()
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert looks(cut.repo) == before
@@ -165,9 +167,9 @@ def test_what_could_neither_follow_nor_go_back_is_ended_by_the_next(cut: Cut) ->
     async def steps() -> None:
         await cut.move()
         checkout = await cut.checkout()
-        with move_branch.held(checkout):
+        with move_branch.hold_index(checkout):
             cut.repo.write({"a.txt": "new\n", "src/b.txt": "TWO\nTW"})
-        await cut.lander.recover()
+        await cut.branch_mover.recover()
 
     asyncio.run(steps())
     assert is_new(cut)
@@ -180,8 +182,8 @@ def test_files_that_could_not_follow_go_back_but_for_what_a_person_wrote(cut: Cu
 
     async def steps() -> None:
         checkout = await cut.checkout()
-        env = await merge_commits.neutral(cut.repository)
-        with move_branch.held(checkout):
+        env = await merge_commits.neutral_environment(cut.repository)
+        with move_branch.hold_index(checkout):
             cut.repo.write({"a.txt": "new\n", "src/b.txt": torn, "deep/n.txt": ""})
             (cut.repo.folder / "c.txt").unlink()
             await move_branch.back_out(checkout, cut.before, cut.after, env)
@@ -197,7 +199,7 @@ def test_the_lock_of_another_git_is_respected(cut: Cut) -> None:
     lock = cut.repo.folder / ".git/index.lock"
     lock.write_bytes(b"")
     with pytest.raises(Exception, match="another git is at work"):
-        asyncio.run(cut.lander.recover())
+        asyncio.run(cut.branch_mover.recover())
     assert lock.exists()
 
 

@@ -12,7 +12,7 @@ from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, statuses, write
 from tests.rig.person import UID, Person
 from tests.rig.repository import GIT_ENV
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def test_a_stuck_run_of_an_ordinary_user_is_stopped_without_bubblewrap(person: P
         going.signal(signal.SIGSTOP)
         outcome = person("stop", run, "--force", "--json")
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
-        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
         assert repo.read(outcome.attempt["branch"], "half.txt") == "half"
         with contextlib.suppress(ProcessLookupError):
             going.signal(signal.SIGCONT)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.rig.command import Corral, Going, Outcome
+from tests.rig.command import Corral, Outcome, RunningCommand
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
@@ -117,7 +117,7 @@ def test_processes_under_a_shared_limit_with_a_price_that_is_assumed_too_low(
     agent = pays(corral, 0.5)
     with ExitStack() as stack:
 
-        def start(name: str) -> Going:
+        def start(name: str) -> RunningCommand:
             return stack.enter_context(corral.going("run", "t", "--agent", name, "--repo", str(repo.folder)))
 
         first = start(long)

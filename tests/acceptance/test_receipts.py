@@ -174,4 +174,4 @@ def test_a_run_without_a_receipt_proves_nothing(corral: Corral) -> None:
 
 def test_a_key_made_by_two_at_once_is_one(tmp_path: Path) -> None:
     assert receipt_key.key(tmp_path) is None
-    assert receipt_key.made_key(tmp_path) == receipt_key.made_key(tmp_path) == receipt_key.key(tmp_path)
+    assert receipt_key.get_or_make_key(tmp_path) == receipt_key.get_or_make_key(tmp_path) == receipt_key.key(tmp_path)

@@ -11,7 +11,7 @@ from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, run_flow
 from tests.rig.levels import BOXED
 from tests.rig.repository import Repo
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 SAME = ("status", "error", "cost", "tokens", "session", "files_changed", "insertions", "deletions", "output")
@@ -181,7 +181,7 @@ def test_a_killed_run_can_be_recorded(corral: Corral, tmp_path: Path) -> None:
         going.process.wait()
     assert corral("stop", "@last").code == 0
     run = corral("ls", "--json").json[0]["run"]
-    until(lambda: not tagged(f"CORRAL_ATTEMPT={run}"), "its agent is gone")
+    until(lambda: not tagged_processes(f"CORRAL_ATTEMPT={run}"), "its agent is gone")
     assert record(corral, file).code == 0
     person, twin = other(corral)
     again = person.run(twin, "do it", "--retries", "0", "--agent", f"replay:{file}")

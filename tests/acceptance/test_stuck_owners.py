@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from corral.world import process_identity
-from tests.rig.command import Corral, Going
+from tests.rig.command import Corral, RunningCommand
 from tests.rig.person import Person
 from tests.rig.repository import Repo
 from tests.rig.server import serving
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 SLEEPS = """
@@ -41,7 +41,7 @@ def repo(corral: Corral) -> Repo:
 
 
 @contextlib.contextmanager
-def stuck(corral: Corral, repo: Repo) -> Generator[tuple[Going, str]]:
+def stuck(corral: Corral, repo: Repo) -> Generator[tuple[RunningCommand, str]]:
     """Start a run and stop its process by a signal while its agent works."""
     agent = corral.script(SLEEPS)
     corral("ls")  # makes what a test wrote the user's own
@@ -62,7 +62,7 @@ def let_lease_run_out(corral: Corral) -> None:
     stored(corral, "UPDATE runs SET lease_until = 1")
 
 
-def wakes_up_and_leaves(corral: Corral, going: Going) -> None:
+def wakes_up_and_leaves(corral: Corral, going: RunningCommand) -> None:
     """Wake the old owner: it ends by itself, says why, and changes nothing."""
     before = (stored(corral, "SELECT * FROM runs"), stored(corral, "SELECT * FROM events"))
     going.signal(signal.SIGCONT)
@@ -92,7 +92,7 @@ def test_resume_takes_a_stuck_run_over_and_the_old_process_does_nothing_more(cor
     assert stored(corral, "SELECT epoch FROM runs") == [(2,)]
     assert stored(corral, "SELECT count(*) FROM slots") == [(0,)]
     assert stored(corral, "SELECT count(*) FROM ledger WHERE settled IS NULL") == [(0,)]
-    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
 
 
@@ -102,11 +102,11 @@ def test_stop_takes_a_stuck_run_after_its_lease_and_says_what_it_waits_for(corra
         line = stopping.process.stderr.readline().decode()
         assert f"process {going.process.pid}" in line
         assert "--force" in line
-        assert tagged(f"CORRAL_ATTEMPT={run}")
+        assert tagged_processes(f"CORRAL_ATTEMPT={run}")
         let_lease_run_out(corral)
         outcome = stopping.end()
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
-        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(corral, going)
     attempt = outcome.attempt
     assert repo.read(attempt["branch"], "rest.txt") == "rest"
@@ -135,7 +135,7 @@ def test_an_ordinary_user_takes_a_stuck_run_over(person: Person) -> None:
     with stuck(person, person.repo()) as (going, run):
         outcome = person("stop", run, "--force", "--json")
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
-        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(person, going)
 
 
@@ -143,7 +143,7 @@ def test_a_server_takes_over_the_run_of_a_process_that_hangs(corral: Corral, rep
     with stuck(corral, repo) as (going, run), serving(corral, corral.root):
         let_lease_run_out(corral)
         until(lambda: corral("show", run, "--json").json["status"] == "done", "the server ends the run", 120)
-        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(corral, going)
 
 
@@ -163,7 +163,7 @@ def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(cor
             for lock in corral.home.glob("locks/*"):
                 if process_identity.lock_holder(lock) == going.process.pid:
                     going.signal(signal.SIGSTOP)
-                    until(lambda: process_identity.suspended(going.process.pid), "it is suspended")
+                    until(lambda: process_identity.is_suspended(going.process.pid), "it is suspended")
                     if process_identity.lock_holder(lock) == going.process.pid and list(
                         repo.folder.glob(".git/objects/corral-*")
                     ):

@@ -8,7 +8,7 @@ import pytest
 from corral.attempt import briefing
 from corral.model.errors import BadRequest
 from corral.world import files_without_links
-from corral.world.files_without_links import Linked
+from corral.world.files_without_links import LinkRefused
 
 SECRET = "the key of the user"
 
@@ -43,7 +43,7 @@ def test_a_role_behind_a_link_is_refused(user: Path, repo: Path, place: str) -> 
     hidden.parent.mkdir(parents=True)
     hidden.write_text(SECRET)
     link(repo / place, user / "tree" / place)
-    with pytest.raises(Linked, match="is a link"):
+    with pytest.raises(LinkRefused, match="is a link"):
         briefing.role("x", repo, theirs_first=True)
     assert "x" not in briefing.role_names(repo) or place.endswith("x.md")
 
@@ -52,9 +52,9 @@ def test_a_role_behind_a_link_is_refused(user: Path, repo: Path, place: str) -> 
 @pytest.mark.parametrize("kind", [".corral", ".claude"])
 def test_a_linked_skill_is_refused_and_not_offered(user: Path, repo: Path, place: str, kind: str) -> None:
     link(repo / kind / "skills/mine" / place if place else repo / kind / "skills/mine", user / place)
-    with pytest.raises(Linked, match="is a link"):
+    with pytest.raises(LinkRefused, match="is a link"):
         briefing.skills(["mine"], repo)
-    assert briefing.offered([], repo) == ()
+    assert briefing.offered_skills([], repo) == ()
 
 
 def test_links_that_appear_later_are_left_out_of_the_copy(user: Path, repo: Path) -> None:

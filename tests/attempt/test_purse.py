@@ -48,7 +48,7 @@ def test_an_unknown_cost_stays_reserved_after_a_kill(store: Store) -> None:
     after, record = purse(store)
     after.asked_nobody = lambda: True  # as a new host has it
     assert end(after, record) == Cost(None, "unknown", 1.0)
-    line = Ledger(store, process_identity.alive).line("r-1")
+    line = Ledger(store, process_identity.is_alive).line("r-1")
     assert line is not None
     assert (line.spent, line.reserved) == (0.0, 1.0)
 
@@ -86,7 +86,7 @@ def test_requests_to_a_model_that_runs_here_need_no_price(store: Store) -> None:
 def test_a_ledger_that_lags_behind_disputes_nothing(store: Store) -> None:
     found, record = purse(store)
     asyncio.run(found.open(UNKNOWN, "/r"))
-    Ledger(store, process_identity.alive).spend("r-1", 0.1, "metered")
+    Ledger(store, process_identity.is_alive).spend("r-1", 0.1, "metered")
     record.attempt.cost = Cost(0.5, "reported")
     assert end(found, record) == Cost(0.5, "reported")
 

@@ -7,7 +7,7 @@ import pytest
 from corral.attempt.raises import needed_usd
 from corral.model import RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Flow, Node, Task
-from corral.model.money import Line
+from corral.model.money import LedgerLine
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
@@ -22,8 +22,15 @@ def test_items_count_and_not_their_node_nor_what_is_at_work(tmp_path: Path, monk
     store.add_run(RunRecord(id="r", status="running", reason=None, plan=plan, created=1.0))
     store.add_nodes("r", ["a.0", "a.1", "a.2"])
     assert needed_usd(store, "r") == 3.0
-    line = Line(
-        attempt="r-1", run="r", node="a.0", agent="pay", repo="/r", owner=process_identity.me(), reserved=1.0, at=1.0
+    line = LedgerLine(
+        attempt="r-1",
+        run="r",
+        node="a.0",
+        agent="pay",
+        repo="/r",
+        owner=process_identity.own_name(),
+        reserved=1.0,
+        at=1.0,
     )
-    assert Ledger(store, process_identity.alive).reserve(line, []) is None
+    assert Ledger(store, process_identity.is_alive).reserve(line, []) is None
     assert needed_usd(store, "r") == 2.0  # what is reserved for one at work counts already

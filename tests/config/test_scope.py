@@ -15,7 +15,7 @@ from corral.model.errors import BadRequest
 from corral.rules.scope import matcher, secret_paths
 from corral.rules.scope.scope import effective, named_paths
 from corral.world.git.repository import Repository
-from corral.world.sandbox.scope_paths import Machine, Resolved, View, agentignore, resolve
+from corral.world.sandbox.scope_paths import Machine, ResolvedPaths, ScopeView, agentignore, resolve
 from tests.rig.repository import Repo
 
 
@@ -39,15 +39,15 @@ class Room:
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             (self.tree / name).touch()
 
-    def resolve(self, ignore: str = "", *, many: bool = False, **keys: Sequence[object]) -> Resolved:
+    def resolve(self, ignore: str = "", *, many: bool = False, **keys: Sequence[object]) -> ResolvedPaths:
         words = {key: [str(item) for item in value] for key, value in keys.items()}
         table = msgspec.convert(words, ScopeTable)
         source = ScopeSource(table=table, where={key: f"--{key}" for key in keys}, many=many)
         return self.resolve_all([source], ignore)
 
-    def resolve_all(self, sources: list[ScopeSource], ignore: str = "") -> Resolved:
+    def resolve_all(self, sources: list[ScopeSource], ignore: str = "") -> ResolvedPaths:
         found = effective(sources, agent="claude", home=str(self.home))
-        view = View(
+        view = ScopeView(
             named=named_paths(found),
             inside=matcher.top(found.scope, ignore=ignore),
             outside=matcher.top(found.scope, outside=True),
@@ -55,7 +55,7 @@ class Room:
         )
         return resolve(view, Machine(tree=self.tree, state=self.state, checkout=self.checkout))
 
-    def masks(self, found: Resolved) -> list[tuple[str, str]]:
+    def masks(self, found: ResolvedPaths) -> list[tuple[str, str]]:
         return [(str(mask.path.relative_to(self.tree)), mask.mode) for mask in found.masks]
 
     def refused(self, *words: str, **keys: Sequence[object]) -> None:
@@ -78,7 +78,7 @@ def room(tmp_path: Path) -> Room:
 
 
 def test_everything_needs_no_mask(room: Room) -> None:
-    assert room.resolve() == Resolved()
+    assert room.resolve() == ResolvedPaths()
 
 
 def test_a_write_list_makes_the_rest_read_only(room: Room) -> None:

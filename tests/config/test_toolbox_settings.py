@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.config import loader
-from corral.config.paths import REPOSITORY_FILE, person_file
+from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.model import ToolboxRules
 from corral.model.errors import BadRequest
 
@@ -19,7 +19,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rules(repo: Path, mine: str = "", theirs: str = "") -> ToolboxRules:
-    person_file().write_text(mine)
+    user_file().write_text(mine)
     (repo / REPOSITORY_FILE).write_text(theirs)
     return loader.load(repo).toolbox
 

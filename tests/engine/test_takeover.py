@@ -24,7 +24,7 @@ from corral.store.records import Child, SlotOwner
 from corral.store.sqlite.families import Lineage
 from corral.store.sqlite.store import Store
 from corral.world import locks, process_identity
-from corral.world.locks import LockHeld, locked
+from corral.world.locks import LockHeld, hold_lock
 from tests.rig.waiting import until
 
 PLAN = RunPlan(
@@ -153,7 +153,7 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path, m
     monkeypatch.setattr(locks, "SAY_SECONDS", 0.1)
 
     async def lock() -> None:
-        async with locked(tmp_path / "lock"):
+        async with hold_lock(tmp_path / "lock"):
             raise AssertionError
 
     with stopped(HOLDS_LOCK, tmp_path / "lock") as pid:
@@ -164,7 +164,7 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path, m
 
 def wait_for_lock(file: Path, say: locks.Say, **more: float) -> None:
     async def lock() -> None:
-        async with locked(file, say=say, **more):
+        async with hold_lock(file, say=say, **more):
             pass
 
     asyncio.run(lock())
@@ -177,7 +177,7 @@ def test_a_holder_that_does_not_release_a_lock_is_named_and_not_waited_for_witho
     said: list[str] = []
     with stopped(HOLDS_LOCK, tmp_path / "lock") as pid:
         os.kill(pid, signal.SIGCONT)  # it hangs, but is not suspended
-        until(lambda: not process_identity.suspended(pid), "it continues")
+        until(lambda: not process_identity.is_suspended(pid), "it continues")
         with pytest.raises(LockHeld, match=f"process {pid} ") as raised:
             wait_for_lock(tmp_path / "lock", said.append, holder_seconds=0.5)
     assert f"kill {pid}" in raised.value.hint
@@ -198,7 +198,7 @@ def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path:
             if force:
                 assert (engine.drives.end_suspended(pid) or 0) > 0
                 engine.drives.own("aaa1", force=True)
-            with locks.waits(locks.Waiting(print, engine.drives.end_suspended)):
+            with locks.wait_by(locks.WaitPolicy(print, engine.drives.end_suspended)):
                 wait_for_lock(tmp_path / "lock", print)
             assert not process_identity.started_at(pid)
 

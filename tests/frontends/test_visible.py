@@ -45,7 +45,7 @@ def test_only_our_own_colours_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(slave, "wb", buffering=0), encoding="ascii"))
         monkeypatch.setattr(sys, "stderr", io.StringIO())
         safe_text.protect()
-        sys.stdout.write(safe_text.coloured("done", "green") + " \x1b[31mred\x1b[0m é\n")
+        sys.stdout.write(safe_text.colour_text("done", "green") + " \x1b[31mred\x1b[0m é\n")
         sink = safe_text.patch_sink()
         for part in (b"+caf\xc3", b"\xa9 \x1b", b"[8m \x9b\n"):
             sink(part)

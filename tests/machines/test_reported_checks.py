@@ -9,7 +9,7 @@ import pytest
 
 from corral.machines import checks as checking
 from corral.machines.host import Host
-from corral.model import Level, RunPlan, Seen
+from corral.model import CheckObservation, Level, RunPlan
 from corral.model.flow import Flow, Node, Task
 from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
@@ -28,11 +28,11 @@ FILES = {
 }
 
 
-def observe(folder: Path, checks: Sequence[str], level: Level) -> list[Seen]:
+def observe(folder: Path, checks: Sequence[str], level: Level) -> list[CheckObservation]:
     """Run checks as the engine does, on the base of a small repository."""
     repo = Repo.make(folder / "repo", FILES)
 
-    async def run() -> list[Seen]:
+    async def run() -> list[CheckObservation]:
         repository = Repository(repo.folder, repo.folder / ".git")
         base = await repository.commit_of("HEAD")
         task = Task(prompt="p", checks=tuple(checks), timeout_seconds=120)

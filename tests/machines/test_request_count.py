@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from corral.machines.request_count import RequestCount
-from corral.world.proxy.listener import Refused
+from corral.world.proxy.listener import RequestRefused
 
 
 def test_never_more_than_the_limit_pass_at_once_or_after_each_other() -> None:
@@ -18,7 +18,7 @@ def test_never_more_than_the_limit_pass_at_once_or_after_each_other() -> None:
             nonlocal under_way
             try:
                 number = await count.enter()
-            except Refused:
+            except RequestRefused:
                 return False
             under_way += 1
             assert under_way + count.unpriced <= 5
@@ -81,7 +81,7 @@ def test_nothing_passes_once_the_budget_is_used_up() -> None:
     async def work() -> None:
         count = RequestCount()
         count.refusal = lambda: "its budget is used up"
-        with pytest.raises(Refused, match="used up"):
+        with pytest.raises(RequestRefused, match="used up"):
             await count.enter()
 
     asyncio.run(work())
@@ -100,7 +100,7 @@ def test_requests_wait_for_one_another_where_all_at_once_cost_too_much() -> None
             nonlocal spent, most
             try:
                 number = await count.enter()
-            except Refused:
+            except RequestRefused:
                 return False
             most = max(most, len(count.open))
             await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.model.events import Event, Noted, StatusChanged, Stored, UserAsked
+from corral.model.events import Event, Noted, StatusChanged, StoredEvent, UserAsked
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from corral.model.events import Event, Noted, StatusChanged, Stored, UserAsked
     ],
 )
 def test_an_event_of_an_older_store_is_read_as_one_of_today(body: bytes, event: Event) -> None:
-    assert Stored(1, 0.0, None, None, body).event() == event
+    assert StoredEvent(1, 0.0, None, None, body).event() == event
 
 
 def test_a_question_says_how_it_is_answered() -> None:

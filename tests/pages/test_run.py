@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from corral.store.records import Child, Letter
+from corral.store.records import Child, MailMessage
 from corral.store.sqlite.families import Lineage, Mail
 from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes, examine
@@ -175,7 +175,7 @@ def test_children_and_mail_are_shown_and_who_may_only_look_has_no_buttons(server
     Lineage(store).add(
         Child(run=child, root=parent, parent=parent, node="main", attempt=attempt, depth=1, budget_usd=None, at=now)
     )
-    letter = Letter(
+    letter = MailMessage(
         run=parent, box="main", sender="reviewer", sender_run=parent, sender_attempt=attempt, thread="t", priority=1,
         text="mind the <gap>", at=now,
     )  # fmt: skip

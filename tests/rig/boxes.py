@@ -7,7 +7,7 @@ from typing import Any
 
 from corral.model import Level
 from corral.world import process
-from corral.world.process import Finished
+from corral.world.process import ProcessResult
 from corral.world.sandbox import cgroup
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.profile import Box
@@ -24,11 +24,11 @@ def box_in(folder: Path, **more: Any) -> Box:
     return Box(folder=folder, workspace=made["work"], home=made["home"], env={**ENV, "HOME": "/home/agent"}, **more)
 
 
-def run_in(box: Box, level: Level, *argv: str, tag: str = "") -> Finished:
+def run_in(box: Box, level: Level, *argv: str, tag: str = "") -> ProcessResult:
     """Run a command in a box to its end."""
     tag = tag or f"test-{os.getpid()}"
 
-    async def run() -> Finished:
+    async def run() -> ProcessResult:
         with confine(argv, box, level, tag=tag) as start:
             return await process.run(start, timeout=120)
 

@@ -6,15 +6,15 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Going, Outcome, Person
+from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Outcome, RunningCommand, TerminalUser
 from corral.testing.watching import until
 from tests.rig.preloaded import PRELOADED, ForkedProcess
 from tests.rig.repository import Repo
 
-__all__ = ["PROGRAM", "Corral", "Going", "Outcome"]
+__all__ = ["PROGRAM", "Corral", "Outcome", "RunningCommand"]
 
 
-class Corral(Person):
+class Corral(TerminalUser):
     """A person at a terminal, with nothing but what a test gives them."""
 
     always_anew = False  #: each command is started as by a shell, not forked from a loaded process
@@ -59,10 +59,12 @@ class Corral(Person):
         return Outcome(process.returncode, out, err)
 
     @contextlib.contextmanager
-    def going(self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE) -> Generator[Going]:
+    def going(
+        self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
+    ) -> Generator[RunningCommand]:
         with self.start(*arguments, cwd=cwd, stderr=stderr, bufsize=0) as process:
             try:
-                yield Going(process)
+                yield RunningCommand(process)
             finally:
                 if process.poll() is None:
                     process.kill()

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from corral.model import Tokens
-from corral.rules.money.metering import Meter
+from corral.rules.money.metering import TokenMeter
 from corral.world.proxy.egress import Egress
-from corral.world.proxy.json_rpc import RpcDoor
-from corral.world.proxy.provider import Provider
+from corral.world.proxy.json_rpc import RpcEndpoint
+from corral.world.proxy.provider import ProviderProxy
 from tests.rig.waiting import until
 
 SECONDS = 30.0
@@ -24,7 +24,7 @@ SECONDS = 30.0
 class Served:
     """A proxy that is serving: where, and how many connections it holds."""
 
-    def __init__(self, proxy: Egress | Provider | RpcDoor, port: int) -> None:
+    def __init__(self, proxy: Egress | ProviderProxy | RpcEndpoint, port: int) -> None:
         self.proxy, self.port = proxy, port
         self.url = f"http://127.0.0.1:{port}"
 
@@ -33,7 +33,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(make: Callable[[socket.socket], Egress | Provider | RpcDoor]) -> Generator[Served]:
+def serving(make: Callable[[socket.socket], Egress | ProviderProxy | RpcEndpoint]) -> Generator[Served]:
     """Serve on a socket of our own; afterwards nothing has gone wrong unseen in it."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     port = listener.getsockname()[1]
@@ -79,8 +79,8 @@ class Kept:
     async def enter(self) -> Self:
         return self
 
-    def meter(self, content_type: str) -> Meter:
-        return Meter(content_type, lambda model, tokens: self.told.append((model, tokens)))
+    def meter(self, content_type: str) -> TokenMeter:
+        return TokenMeter(content_type, lambda model, tokens: self.told.append((model, tokens)))
 
     def end(self, *, charged: bool, known: bool, answered: bool) -> None:
         self.ended.append((charged, known))

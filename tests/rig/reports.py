@@ -58,7 +58,7 @@ def observed(
     }
 
     async def run() -> Ran:
-        async with reporters.reported(Workspace(tree), folder, None, command, order) as reporter:
+        async with reporters.open_reporter(Workspace(tree), folder, None, command, order) as reporter:
             made = {**base, **reporter.env(base)}
             going = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", reporter.command(command), cwd=tree, env=made,

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from tests.rig.command import Corral, Going
+from tests.rig.command import Corral, RunningCommand
 from tests.rig.repository import Repo
 
 CALLER = Path(__file__).parent / "tool_caller.py"
@@ -42,7 +42,9 @@ def flow(corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: A
     return outcome.json
 
 
-def going(corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: Any) -> AbstractContextManager[Going]:
+def going(
+    corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: Any
+) -> AbstractContextManager[RunningCommand]:
     """Start a flow; it does not outlive the block."""
     return corral.going(*command(corral, repo, nodes, **more))
 

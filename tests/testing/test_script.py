@@ -3,12 +3,12 @@
 import pytest
 
 from corral.testing import Call, Script, ScriptError, Turn
-from corral.testing.model.tools import NoSuchToolError, Offer, tool_uses
+from corral.testing.model.tools import NoSuchToolError, OfferedTool, tool_uses
 
 
 def offers(**tools):
     return {
-        name: Offer(schema={"properties": {each: {"type": "string"} for each in names}})
+        name: OfferedTool(schema={"properties": {each: {"type": "string"} for each in names}})
         for name, names in tools.items()
     }
 
@@ -93,7 +93,7 @@ def test_read_takes_the_tool_that_is_offered_or_the_shell():
 
 
 def test_a_shell_that_wants_a_list_gets_one():
-    offered = {"shell": Offer(schema={"properties": {"command": {"type": "array"}}})}
+    offered = {"shell": OfferedTool(schema={"properties": {"command": {"type": "array"}}})}
     assert only_use(Call(sh="ls"), offered) == ("shell", {"command": ["bash", "-lc", "ls"]})
 
 

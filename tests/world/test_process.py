@@ -14,10 +14,10 @@ import pytest
 
 from corral.model.errors import CorralError
 from corral.world import process, process_identity
-from corral.world.process import Exit, Limits, Start
+from corral.world.process import Exit, ProcessLimits, ProcessStart
 from corral.world.process_pipes import MOST_LINE
 from tests.rig.processes import running
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 T = TypeVar("T")
@@ -39,10 +39,12 @@ class Heard:
         self.bytes = 0
         self.stop: asyncio.Event | None = None
 
-    async def follow(self, script: str, limits: Limits | None = None, *, tag: str = "", stdin: bytes = b"") -> Exit:
+    async def follow(
+        self, script: str, limits: ProcessLimits | None = None, *, tag: str = "", stdin: bytes = b""
+    ) -> Exit:
         self.stop = asyncio.Event()
-        start = Start(argv=["/bin/sh", "-c", script], env=ENV, tag=tag, stdin=stdin)
-        return await process.follow(start, limits or Limits(grace_seconds=0.5), self._line, self._raw, self.stop)
+        start = ProcessStart(argv=["/bin/sh", "-c", script], env=ENV, tag=tag, stdin=stdin)
+        return await process.follow(start, limits or ProcessLimits(grace_seconds=0.5), self._line, self._raw, self.stop)
 
     def _line(self, stream: str, line: bytes, cut: bool) -> None:
         self.lines.append((stream, line, cut))
@@ -83,11 +85,11 @@ def test_stdin_is_empty_when_nothing_is_given() -> None:
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        (Limits(timeout_seconds=0.3, grace_seconds=0.2), "timeout"),
-        (Limits(idle_seconds=0.3, grace_seconds=0.2), "idle"),
+        (ProcessLimits(timeout_seconds=0.3, grace_seconds=0.2), "timeout"),
+        (ProcessLimits(idle_seconds=0.3, grace_seconds=0.2), "idle"),
     ],
 )
-def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: Limits, why: str) -> None:
+def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: ProcessLimits, why: str) -> None:
     sign = f"sign-{why}-{os.getpid()}"
     script = f"trap '' TERM; (sh -c 'trap \"\" TERM; sleep 987' {sign}) & setsid sh -c 'sleep 987' {sign} & wait"
     ended = wait_for(Heard().follow(script, limits, tag=sign))
@@ -96,7 +98,7 @@ def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: Limits,
 
 
 def test_a_talking_program_is_not_idle() -> None:
-    limits = Limits(idle_seconds=3, grace_seconds=0.2)
+    limits = ProcessLimits(idle_seconds=3, grace_seconds=0.2)
     assert wait_for(Heard().follow("for i in $(seq 32); do echo $i; sleep 0.1; done", limits)).why == "exited"
 
 
@@ -105,7 +107,7 @@ def test_a_daemon_that_left_its_session_is_found_by_its_tag_and_told(tmp_path: P
     daemon = f"setsid sh -c 'touch {left}; exec sleep 987' >/dev/null 2>&1 &"
     ended = wait_for(Heard().follow(f"{daemon} until [ -e {left} ]; do sleep 0.01; done; echo started", tag=tag))
     assert len(ended.leftovers) == 1
-    assert not tagged(f"CORRAL_ATTEMPT={tag}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={tag}")
 
 
 def test_stop_asks_first() -> None:
@@ -127,12 +129,12 @@ def test_cancelled_it_leaves_nothing() -> None:
 
     async def cancelled() -> None:
         work = asyncio.create_task(Heard().follow("sleep 987 & sleep 987", tag=tag))
-        await _until(lambda: len(tagged(f"CORRAL_ATTEMPT={tag}")) >= 2)
+        await _until(lambda: len(tagged_processes(f"CORRAL_ATTEMPT={tag}")) >= 2)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
 
     wait_for(cancelled())
-    assert not tagged(f"CORRAL_ATTEMPT={tag}")
+    assert not tagged_processes(f"CORRAL_ATTEMPT={tag}")
 
 
 def test_cancelled_at_any_step_of_its_start_it_leaves_nothing() -> None:
@@ -143,7 +145,7 @@ def test_cancelled_at_any_step_of_its_start_it_leaves_nothing() -> None:
         for _ in range(steps):
             await asyncio.sleep(0)
         if steps > 2:  # it was started: its own child is there before asyncio has connected the pipes
-            until(lambda: len(tagged(f"CORRAL_ATTEMPT={tag}")) >= 2, "both run")
+            until(lambda: len(tagged_processes(f"CORRAL_ATTEMPT={tag}")) >= 2, "both run")
         work.cancel()
         if steps % 2:
             await asyncio.sleep(0)
@@ -154,7 +156,7 @@ def test_cancelled_at_any_step_of_its_start_it_leaves_nothing() -> None:
 
     for steps in range(12):
         wait_for(cancelled(steps))
-        assert not tagged(f"CORRAL_ATTEMPT={tag}")
+        assert not tagged_processes(f"CORRAL_ATTEMPT={tag}")
 
 
 def test_a_process_that_is_always_becoming_another_is_found(tmp_path: Path) -> None:
@@ -175,8 +177,8 @@ def test_a_listener_that_fails_ends_the_program_and_is_told() -> None:
         raise OSError(28, "No space left on device")
 
     async def work() -> None:
-        start = Start(argv=["/bin/sh", "-c", "yes"], env=ENV)
-        await process.follow(start, Limits(grace_seconds=0.2), lambda *_: None, full, asyncio.Event())
+        start = ProcessStart(argv=["/bin/sh", "-c", "yes"], env=ENV)
+        await process.follow(start, ProcessLimits(grace_seconds=0.2), lambda *_: None, full, asyncio.Event())
 
     with pytest.raises(OSError, match="No space left"):
         wait_for(work())
@@ -196,21 +198,21 @@ def test_no_thread_is_kept_for_a_child() -> None:
 
 def test_a_missing_program_is_said() -> None:
     with pytest.raises(CorralError, match="cannot start /no/such/program"):
-        wait_for(process.run(Start(argv=["/no/such/program"], env=ENV)))
+        wait_for(process.run(ProcessStart(argv=["/no/such/program"], env=ENV)))
 
 
 def test_a_short_program_that_hangs_is_killed() -> None:
     with pytest.raises(CorralError, match="did not end within"):
-        wait_for(process.run(Start(argv=["/bin/sh", "-c", "sleep 987"], env=ENV), timeout=0.2))
+        wait_for(process.run(ProcessStart(argv=["/bin/sh", "-c", "sleep 987"], env=ENV), timeout=0.2))
 
 
 def test_a_process_is_known_by_pid_and_start_time() -> None:
-    mine = process_identity.me()
-    assert process_identity.alive(mine) is True
+    mine = process_identity.own_name()
+    assert process_identity.is_alive(mine) is True
     host, boot, _, start = mine.split("/")
-    assert process_identity.alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
-    assert process_identity.alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
-    assert process_identity.alive(f"elsewhere/{boot}/1/1") is None
+    assert process_identity.is_alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
+    assert process_identity.is_alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
+    assert process_identity.is_alive(f"elsewhere/{boot}/1/1") is None
     ended = subprocess.Popen([sys.executable, "-c", "pass"])
     ended.wait()
     assert process_identity.started_at(ended.pid) is None
@@ -227,7 +229,7 @@ def test_a_stopped_process_is_found_by_the_very_file_it_locks(tmp_path: Path) ->
     lock = "import fcntl, os, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); os.kill(os.getpid(), 19)"
     with subprocess.Popen([sys.executable, "-c", lock, str(file)]) as holder:
         try:
-            until(lambda: process_identity.suspended(holder.pid), "it is stopped")
+            until(lambda: process_identity.is_suspended(holder.pid), "it is stopped")
             assert process_identity.stopped_holder(file) == holder.pid
             assert process_identity.stopped_holder(other) is None
             assert process_identity.has_open(holder.pid, file.stat()) is True

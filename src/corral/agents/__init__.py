@@ -53,7 +53,7 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     if profile.like:
         return _alike(name, profile, profiles)
     if profile.method in ("acp", "api"):
-        return _driven_by(profile.method, name, profile, profiles)
+        return _by_method(profile.method, name, profile, profiles)
     if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
         spoken = acp.of_command(name, profile)
         return error_patterns.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
@@ -90,7 +90,7 @@ def _alike(name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile
         raise BadRequest(f"[agents.{name}] like: {error}", hint=error.hint) from error
 
 
-def _driven_by(method: str, name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile]) -> Agent:
+def _by_method(method: str, name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile]) -> Agent:
     """Return the same agent as it is reached in another way: by the protocol of editors, or its models alone."""
     known = {kin: acp.PREFIX + kin for kin in acp.PRESETS} if method == "acp" else MODELS_OF
     if name not in known:

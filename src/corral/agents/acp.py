@@ -48,7 +48,7 @@ class Acp:
         # The servers go with the session, so its settings need not name them.
         given = self._kin.start(structs.replace(task, mcp=())) if self._kin else None
         if self._profile.command:
-            argv = _filled(self._profile.command, {"{model}": model or "", "{workspace}": task.workspace})
+            argv = _fill_placeholders(self._profile.command, {"{model}": model or "", "{workspace}": task.workspace})
         return Command(
             argv=tuple(argv),
             env={**(given.env if given else {}), **preset.env, **variables},
@@ -88,7 +88,7 @@ def of_command(name: str, profile: AgentProfile) -> Acp:
     return Acp(name, profile, preset, None)
 
 
-def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+def _fill_placeholders(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     filled: list[str] = []
     for word in words:
         for place, value in values.items():

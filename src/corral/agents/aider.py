@@ -100,7 +100,7 @@ class AiderConversation:
         if edited := _EDITED.match(line):
             return [Changed(edited[1])]
         if used := re.match(_USED, line):  # compiled when first needed: it is dear
-            return [self._spent(used)]
+            return [self._spent_event(used)]
         if _TROUBLE.match(line):
             self._trouble, self._answered = f"{self._trouble} {line}".strip()[-error_words.MOST_WORDS :], False
         if _REFUSED_EDIT.match(line):
@@ -120,7 +120,7 @@ class AiderConversation:
             return [Ended(ok=False, text=text, error=Failure("bad_output", self._misfit))]
         return [Ended(ok=True, text=text)]
 
-    def _spent(self, used: re.Match[str]) -> Spent:
+    def _spent_event(self, used: re.Match[str]) -> Spent:
         self._answered, self._trouble, self._misfit = True, "", ""
         hit = _number(used[3], used[4])
         sent, received = _number(used[1], used[2]), _number(used[5], used[6])

@@ -160,18 +160,18 @@ class AutoClaudeConversation:
     """Reads its phases and lines; what a person adds is left in a file that it reads before each subtask."""
 
     def __init__(self, spec: str, going_on: str) -> None:
-        self._spec, self._going_on = spec, going_on
+        self._spec, self._resumes = spec, going_on
         self._started = False
         self._last: _Phase | None = None
         self._kept: deque[str] = deque(maxlen=MOST_KEPT)
-        self._told: list[str] = []
+        self._pending_steers: list[str] = []
 
     def read(self, line: str) -> list[Heard]:
         text = _COLOURS.sub("", line).rstrip()
         heard: list[Heard] = [] if self._started else self._begin()
         if PHASE in text:
             heard += self._phase(text.partition(PHASE)[2])
-        elif any(letter.isalnum() for letter in text):  # not a frame drawn around words
+        elif any(mail_message.isalnum() for mail_message in text):  # not a frame drawn around words
             self._kept.append(text.strip(" │║┃"))
             heard.append(Said(self._kept[-1]))
         return heard
@@ -179,20 +179,20 @@ class AutoClaudeConversation:
     def tell(self, order: Telling) -> list[Leave]:
         match order:
             case Steer(text=text):
-                self._told.append(text)
-                return [self._input("\n\n".join(self._told))]
+                self._pending_steers.append(text)
+                return [self._input("\n\n".join(self._pending_steers))]
             case Cancel():
                 return [Leave(f"{SPECS}/{self._spec}/PAUSE", b"stopped by a person\n")]
             case Pause():
                 return []
 
     def exited(self, end: End) -> Sequence[AgentEvent]:
-        heeded = self._heeded(end.files.get(_input_file(self._spec), b""))
-        return [*heeded, *self._ending(end, _plan(end.files.get(_plan_file(self._spec), b"")))]
+        applied = self._steers_taken_in(end.files.get(_input_file(self._spec), b""))
+        return [*applied, *self._ending(end, _plan(end.files.get(_plan_file(self._spec), b"")))]
 
     def _begin(self) -> list[Heard]:
         self._started = True
-        going_on = [self._input(self._going_on)] if self._going_on else []
+        going_on = [self._input(self._resumes)] if self._resumes else []
         return [Started(session=self._spec), *going_on]
 
     def _input(self, text: str) -> Leave:
@@ -208,11 +208,11 @@ class AutoClaudeConversation:
         progress = _share(phase.progress)
         return [Said(f"{phase.phase.replace('_', ' ')}{about}: {phase.message}{progress}")]
 
-    def _heeded(self, left: bytes) -> list[AgentEvent]:
+    def _steers_taken_in(self, left: bytes) -> list[AgentEvent]:
         """It empties the file, or takes it away, once it has taken in what stands there."""
         if left.strip():
             return []
-        return [Heeded(text) for text in self._told]
+        return [Heeded(text) for text in self._pending_steers]
 
     def _ending(self, end: End, plan: _Plan | None) -> list[AgentEvent]:
         said = "\n".join(self._kept)

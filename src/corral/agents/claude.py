@@ -14,9 +14,9 @@ from corral.model.agent_api import (
     AgentTask,
     Command,
     HangUp,
-    Line,
     Pause,
     Provider,
+    RunReply,
     Steer,
     Telling,
 )
@@ -105,7 +105,7 @@ class Claude:
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
             stdin=_message(task.prompt).encode() + b"\n",
-            files=mcp_config.file(task.mcp, mcp_config.Form(kind="stdio")),
+            files=mcp_config.file(task.mcp, mcp_config.ServerFormat(kind="stdio")),
             talks=True,
         )
 
@@ -121,16 +121,16 @@ class ClaudeConversation(StreamJson):
         self._opened = False  # the task itself has been said back
         self._untaken = 0  # messages it was told since, and has not said back
 
-    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
+    def read(self, line: str) -> Sequence[AgentEvent | RunReply | HangUp]:
         events = super().read(line)
         for event in events:
             if type(event) in TURNING:
                 return self._turn(events)
         return events
 
-    def _turn(self, events: Sequence[AgentEvent | Line | HangUp]) -> list[AgentEvent | Line | HangUp]:
+    def _turn(self, events: Sequence[AgentEvent | RunReply | HangUp]) -> list[AgentEvent | RunReply | HangUp]:
         """Keep count of what it was told and has taken in."""
-        heard: list[AgentEvent | Line | HangUp] = []
+        heard: list[AgentEvent | RunReply | HangUp] = []
         for event in events:
             match event:
                 case Heeded() if self._opened:
@@ -146,13 +146,13 @@ class ClaudeConversation(StreamJson):
                     heard.append(event)
         return heard
 
-    def tell(self, order: Telling) -> list[Line]:
+    def tell(self, order: Telling) -> list[RunReply]:
         if isinstance(order, Pause):
-            return [Line(INTERRUPT)]
+            return [RunReply(INTERRUPT)]
         if not isinstance(order, Steer):
             return []
         self._untaken += 1
-        return [Line(_message(order.text))]
+        return [RunReply(_message(order.text))]
 
 
 def reader() -> StreamJson:

@@ -132,7 +132,7 @@ class _Change(Struct):
     path: str = ""
 
 
-class _Problem(Struct):
+class _CodexProblem(Struct):
     message: str = ""
 
 
@@ -148,26 +148,26 @@ class _Item(Struct):
     server: str = ""
     tool: str = ""
     query: str = ""
-    error: _Problem | None = None
+    error: _CodexProblem | None = None
 
 
-class _Usage(Struct):
+class _CodexUsage(Struct):
     input_tokens: object = 0
     cached_input_tokens: object = 0
     cache_write_input_tokens: object = 0
     output_tokens: object = 0
 
 
-class _Line(Struct):
+class _CodexLine(Struct):
     type: str
     thread_id: str | None = None
     item: _Item | None = None
-    usage: _Usage | None = None
-    error: _Problem | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexProblem | None = None
     message: str = ""
 
 
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_CodexLine)
 
 
 class CodexConversation:
@@ -188,11 +188,11 @@ class CodexConversation:
             case "thread.started":
                 return [Started(message.thread_id)]
             case "item.started" if message.item:
-                return _called(message.item)
+                return _tool_call_events(message.item)
             case "item.completed" if message.item:
-                return self._completed(message.item)
+                return self._on_completed(message.item)
             case "turn.completed":
-                return self._well(message.usage or _Usage())
+                return self._on_turn_completed(message.usage or _CodexUsage())
             case "turn.failed":
                 self._ended = True
                 reason = message.error.message if message.error else ""
@@ -218,13 +218,13 @@ class CodexConversation:
         self._ended = True
         return error_words.failed(None, words, text=self._text, hints=HINTS)
 
-    def _well(self, usage: _Usage) -> list[AgentEvent]:
+    def _on_turn_completed(self, usage: _CodexUsage) -> list[AgentEvent]:
         self._ended = True
         read, written = usage.cached_input_tokens, usage.cache_write_input_tokens
         tokens = reported_tokens(usage.input_tokens, usage.output_tokens, read, written, counts_cached=True)
         return [Spent(tokens), error_words.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
 
-    def _completed(self, item: _Item) -> list[AgentEvent]:
+    def _on_completed(self, item: _Item) -> list[AgentEvent]:
         match item.type:
             case "agent_message":
                 self._text = item.text
@@ -243,7 +243,7 @@ class CodexConversation:
                 return []
 
 
-def _called(item: _Item) -> list[AgentEvent]:
+def _tool_call_events(item: _Item) -> list[AgentEvent]:
     match item.type:
         case "command_execution":
             return [CalledTool("shell", item.command[:500], item.id)]

@@ -45,7 +45,7 @@ class AnyCommand:
         if by != "stdin" and not any("{prompt}" in word or "{file}" in word for word in template):
             template.append("{prompt}")
         return Command(
-            argv=tuple(_filled(word, values) for word in template),
+            argv=tuple(_fill_placeholders(word, values) for word in template),
             stdin=task.prompt.encode() if by == "stdin" else b"",
             files={PROMPT_FILE: task.prompt.encode()} if by == "file" else {},
         )
@@ -67,6 +67,6 @@ def _try_patterns(name: str, profile: AgentProfile) -> None:
             raise BadRequest(f"agents.{name}.{key}: `{pattern}` is not a pattern: {error}") from error
 
 
-def _filled(word: str, values: dict[str, str]) -> str:
+def _fill_placeholders(word: str, values: dict[str, str]) -> str:
     # One pass: what stands inside a prompt is not a placeholder.
     return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values[match.group()], word)

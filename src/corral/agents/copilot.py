@@ -7,7 +7,7 @@ from msgspec import Raw, Struct, field
 
 from corral.agents.formats import error_words, mcp_config
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.model import ErrorClass
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.model.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
@@ -61,7 +61,7 @@ class Copilot:
             argv=(self._profile.program or "copilot", *arguments),
             env={"COPILOT_AUTO_UPDATE": "false", **self._provider()},
             stdin=task.prompt.encode(),
-            files=mcp_config.file(task.mcp, mcp_config.Form(kind="local", more={"tools": ["*"]})),
+            files=mcp_config.file(task.mcp, mcp_config.ServerFormat(kind="local", more={"tools": ["*"]})),
         )
 
     def _provider(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class _Edit(Struct):
     path: str = ""
 
 
-class _Result(Struct):
+class _CopilotResult(Struct):
     content: str = ""
 
 
@@ -93,7 +93,7 @@ class _Data(Struct):
     toolName: str = ""  # noqa: N815
     arguments: Raw = Raw(b"")
     success: bool = False
-    result: _Result | None = None
+    result: _CopilotResult | None = None
     shellExecution: _Shell | None = None  # noqa: N815
     error: Raw = Raw(b"")
     fileEdits: list[_Edit] = field(default_factory=list[_Edit])  # noqa: N815
@@ -101,21 +101,21 @@ class _Data(Struct):
     statusCode: object = None  # noqa: N815
 
 
-class _Line(Struct):
+class _CopilotLine(Struct):
     type: str
     data: Raw = Raw(b"{}")
     sessionId: str | None = None  # noqa: N815
     exitCode: object = None  # noqa: N815
 
 
-class _Problem(Struct):
+class _CopilotProblem(Struct):
     message: str = ""
     code: str = ""
 
 
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_CopilotLine)
 _DECODE_DATA = msgspec.json.Decoder(_Data)
-_DECODE_PROBLEM = msgspec.json.Decoder(_Problem)
+_DECODE_PROBLEM = msgspec.json.Decoder(_CopilotProblem)
 READ = ("assistant.message", "tool.execution_start", "tool.execution_complete", "session.error")
 
 
@@ -143,7 +143,7 @@ class CopilotConversation:
         if self._ended:
             return []
         if self._trouble:
-            return self._failed(self._trouble)
+            return self._failure_events(self._trouble)
         return error_words.no_result("copilot", end.code, end.stderr, text=self._said, hints=HINTS)
 
     def _read(self, kind: str, data: _Data) -> list[AgentEvent]:
@@ -153,14 +153,14 @@ class CopilotConversation:
                 return [Said(data.content)] if data.content else []
             case "tool.execution_start":
                 self._tools[data.toolCallId] = data.toolName
-                return [CalledTool(data.toolName, shown(data.arguments)[0], data.toolCallId)]
+                return [CalledTool(data.toolName, main_argument(data.arguments)[0], data.toolCallId)]
             case "tool.execution_complete":
-                return self._returned(data)
+                return self._tool_result_events(data)
             case _:
                 self._trouble = data
                 return []
 
-    def _returned(self, data: _Data) -> list[AgentEvent]:
+    def _tool_result_events(self, data: _Data) -> list[AgentEvent]:
         problem = _problem(data.error)
         if problem.code in ("denied", "rejected"):
             self._denied[self._tools.get(data.toolCallId, data.toolCallId)] = None
@@ -170,27 +170,27 @@ class CopilotConversation:
         changed = [Changed(edit.path) for edit in data.fileEdits if edit.path] if ok else []
         return [returned, *changed]
 
-    def _result(self, message: _Line) -> list[AgentEvent]:
+    def _result(self, message: _CopilotLine) -> list[AgentEvent]:
         self._ended = True
         started = Started(message.sessionId)
         if self._trouble:
-            return [started, *self._failed(self._trouble)]
+            return [started, *self._failure_events(self._trouble)]
         if message.exitCode == 0:
             return [started, error_words.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
         code = message.exitCode if isinstance(message.exitCode, int) else 1
         return [started, *error_words.no_result("copilot", code or 1, "", text=self._said, hints=HINTS)]
 
-    def _failed(self, data: _Data) -> list[AgentEvent]:
+    def _failure_events(self, data: _Data) -> list[AgentEvent]:
         message = data.message or "copilot reported an error"
         status = data.statusCode if isinstance(data.statusCode, int) else None
         return error_words.failed(status, message, text=self._said, hints=HINTS)
 
 
-def _problem(error: Raw) -> _Problem:
+def _problem(error: Raw) -> _CopilotProblem:
     try:
-        return _DECODE_PROBLEM.decode(error) if bytes(error) else _Problem()
+        return _DECODE_PROBLEM.decode(error) if bytes(error) else _CopilotProblem()
     except UNREADABLE:
-        return _Problem(bytes(error).decode(errors="replace"))
+        return _CopilotProblem(bytes(error).decode(errors="replace"))
 
 
 AGENTS = {"copilot": Copilot}  #: by the names they are asked for

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from corral.agents.formats import error_words, mcp_config
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
@@ -89,7 +89,7 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + error_words.own_retries(settings),
             },
-            "mcpServers": mcp_config.table(task.mcp, mcp_config.Form(key="httpUrl", more={"trust": True})),
+            "mcpServers": mcp_config.table(task.mcp, mcp_config.ServerFormat(key="httpUrl", more={"trust": True})),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:
@@ -102,7 +102,7 @@ def _policy(task: AgentTask) -> dict[str, bytes]:
     return {".gemini/policies/corral.toml": "".join(lines).encode()} if task.read_only and task.mcp else {}
 
 
-class _Problem(Struct):
+class _GeminiProblem(Struct):
     type: str = ""
     message: str = ""
 
@@ -113,7 +113,7 @@ class _Stats(Struct):
     cached: object = 0
 
 
-class _Line(Struct):
+class _GeminiLine(Struct):
     type: str
     session_id: str | None = None
     model: str | None = None
@@ -125,11 +125,11 @@ class _Line(Struct):
     status: str = ""
     output: str | None = None
     message: str = ""
-    error: _Problem | None = None
+    error: _GeminiProblem | None = None
     stats: _Stats | None = None
 
 
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_GeminiLine)
 
 
 class GeminiConversation:
@@ -170,18 +170,18 @@ class GeminiConversation:
         self._said = text or self._said
         return [Said(text)] if text else []
 
-    def _read(self, message: _Line) -> list[AgentEvent]:
+    def _read(self, message: _GeminiLine) -> list[AgentEvent]:
         match message.type:
             case "init":
                 return [Started(message.session_id, message.model)]
             case "tool_use":
-                words, path = shown(message.parameters)
+                words, path = main_argument(message.parameters)
                 self._tools[message.tool_id] = message.tool_name
                 if path and message.tool_name in WRITERS:
                     self._writing[message.tool_id] = path
                 return [CalledTool(message.tool_name, words, message.tool_id)]
             case "tool_result":
-                return self._returned(message)
+                return self._tool_result_events(message)
             case "error":
                 self._trouble = message.message
                 return []
@@ -190,7 +190,7 @@ class GeminiConversation:
             case _:
                 return []
 
-    def _returned(self, message: _Line) -> list[AgentEvent]:
+    def _tool_result_events(self, message: _GeminiLine) -> list[AgentEvent]:
         ok = message.status == "success"
         output = message.output or (message.error.message if message.error else "")
         if message.error and message.error.type in DENIED:
@@ -199,7 +199,7 @@ class GeminiConversation:
         path = self._writing.pop(message.tool_id, None)
         return [returned, Changed(path)] if path and ok else [returned]
 
-    def _result(self, message: _Line) -> list[AgentEvent]:
+    def _result(self, message: _GeminiLine) -> list[AgentEvent]:
         stats = message.stats or _Stats()
         spent = Spent(reported_tokens(stats.input_tokens, stats.output_tokens, stats.cached, counts_cached=True))
         if message.status == "success":

@@ -7,10 +7,19 @@ from msgspec import Raw, Struct, field
 
 from corral.agents.formats import error_words, opencode_go
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens, total_usd
 from corral.model import ErrorClass, Failure, Tokens
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Form, McpServer, Provider
+from corral.model.agent_api import (
+    AgentFacts,
+    AgentProfile,
+    AgentTask,
+    Command,
+    End,
+    McpServer,
+    ProgramVariant,
+    Provider,
+)
 from corral.model.errors import BadRequest
 from corral.model.events import (
     AgentEvent,
@@ -55,7 +64,7 @@ class OpenCode:
         programs=("opencode",),
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
         address=("OPENAI_BASE_URL",),
-        form=Form(ask=("run", "--help"), sign="--format", otherwise=("OPENCODE_LEGACY", "1")),
+        form=ProgramVariant(ask=("run", "--help"), sign="--format", otherwise=("OPENCODE_LEGACY", "1")),
         provider=Provider(address="OPENAI_BASE_URL", keys=("OPENAI_API_KEY",)),
         hosts=(
             "api.anthropic.com",
@@ -142,7 +151,7 @@ def _server(server: McpServer) -> dict[str, object]:
     return {"type": "local", "command": command, "environment": dict(server.env), **PATIENT}
 
 
-def _filled(used: _Tokens | None) -> list[AgentEvent]:
+def _filled_events(used: _Tokens | None) -> list[AgentEvent]:
     tokens = (
         token_count(reported_tokens(used.input, used.output, used.cache.read, used.cache.write).total) if used else 0
     )
@@ -168,7 +177,7 @@ class _State(Struct):
     error: str = ""
 
 
-class _Part(Struct):
+class _OpenCodePart(Struct):
     text: str = ""
     tool: str = ""
     callID: str = ""  # noqa: N815 -- as it is called
@@ -188,14 +197,14 @@ class _Error(Struct):
     data: _ErrorData = field(default_factory=_ErrorData)
 
 
-class _Line(Struct):
+class _OpenCodeLine(Struct):
     type: str
     sessionID: str | None = None  # noqa: N815
-    part: _Part | None = None
+    part: _OpenCodePart | None = None
     error: _Error | None = None
 
 
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_OpenCodeLine)
 
 
 class OpenCodeConversation:
@@ -223,21 +232,21 @@ class OpenCodeConversation:
             started = [Started(message.sessionID)]
         return [*started, *self._read(message)]
 
-    def _read(self, message: _Line) -> list[AgentEvent]:
-        part = message.part or _Part()
+    def _read(self, message: _OpenCodeLine) -> list[AgentEvent]:
+        part = message.part or _OpenCodePart()
         match message.type:
             case "text":
                 self._said = part.text or self._said
                 return [Said(part.text)] if part.text else []
             case "tool_use":
-                return self._used(part, part.state or _State())
+                return self._tool_use_events(part, part.state or _State())
             case "step_start":
                 self._reason = ""
                 return []
             case "step_finish":
                 self._shortened = self._shortened or (self._error is not None and self._error.name == OVERFLOW)
                 self._reason, self._error = part.reason, None
-                return [self._spent(part), *_filled(part.tokens)]
+                return [self._spent_event(part), *_filled_events(part.tokens)]
             case "error":
                 self._error = message.error or _Error("error")
                 return []
@@ -257,9 +266,9 @@ class OpenCodeConversation:
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
         return error_words.no_result("opencode", end.code, end.stderr, text=self._said, hints=HINTS)
 
-    def _used(self, part: _Part, state: _State) -> list[AgentEvent]:
+    def _tool_use_events(self, part: _OpenCodePart, state: _State) -> list[AgentEvent]:
         self._used_tools = True
-        words, path = shown(state.input)
+        words, path = main_argument(state.input)
         ok = state.status == "completed"
         if "rejected permission" in state.error or "prevents you from using" in state.error:
             self._denied[part.tool] = None
@@ -269,7 +278,7 @@ class OpenCodeConversation:
         ]
         return [*events, Changed(path)] if ok and path and part.tool in WRITERS else events
 
-    def _spent(self, part: _Part) -> Spent:
+    def _spent_event(self, part: _OpenCodePart) -> Spent:
         used = part.tokens or _Tokens()
         self._tokens += reported_tokens(used.input, used.output, used.cache.read, used.cache.write)
         self._tokens += reported_tokens(0, used.reasoning)

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct, field
 
 from corral.agents.formats import error_words
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens, total_usd
 from corral.model import ErrorClass, Failure, Tokens
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
@@ -92,7 +92,7 @@ class _Cost(Struct):
     total: object = 0.0
 
 
-class _Usage(Struct):
+class _PiUsage(Struct):
     input: object = 0
     output: object = 0
     cacheRead: object = 0  # noqa: N815 -- as it is called
@@ -100,31 +100,31 @@ class _Usage(Struct):
     cost: _Cost = field(default_factory=_Cost)
 
 
-class _Block(Struct):
+class _PiBlock(Struct):
     type: str = ""
     text: str = ""
 
 
-class _Message(Struct):
+class _PiMessage(Struct):
     role: str = ""
-    content: str | list[_Block] = ""
-    usage: _Usage | None = None
+    content: str | list[_PiBlock] = ""
+    usage: _PiUsage | None = None
     stopReason: str = ""  # noqa: N815
     errorMessage: str | None = None  # noqa: N815
 
 
-class _Result(Struct):
-    content: list[_Block] = field(default_factory=list[_Block])
+class _PiResult(Struct):
+    content: list[_PiBlock] = field(default_factory=list[_PiBlock])
 
 
-class _Line(Struct):
+class _PiLine(Struct):
     type: str
     id: str | None = None
-    message: _Message | None = None
+    message: _PiMessage | None = None
     toolCallId: str = ""  # noqa: N815
     toolName: str = ""  # noqa: N815
     args: Raw = Raw(b"")
-    result: _Result | None = None
+    result: _PiResult | None = None
     isError: bool = False  # noqa: N815
 
 
@@ -133,7 +133,7 @@ class _Kind(Struct):
 
 
 _DECODE_KIND = msgspec.json.Decoder(_Kind)
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_PiLine)
 #: The rest repeats the whole message with every piece of it.
 READ = ("session", "message_end", "tool_execution_start", "tool_execution_end", "agent_end")
 
@@ -146,7 +146,7 @@ class PiConversation:
         self._tokens = Tokens()
         self._usd: float | None = 0.0
         self._said = ""
-        self._last: _Message | None = None
+        self._last: _PiMessage | None = None
         self._used_tools = False
         self._over = False
 
@@ -162,20 +162,20 @@ class PiConversation:
                 return [Started(message.id)]
             case "tool_execution_start":
                 self._used_tools = True
-                words, path = shown(message.args)
+                words, path = main_argument(message.args)
                 if path and message.toolName in WRITERS:
                     self._writing[message.toolCallId] = path
                 return [CalledTool(message.toolName, words, message.toolCallId)]
             case "tool_execution_end":
-                return self._returned(message)
+                return self._tool_result_events(message)
             case "agent_end":
                 self._over = True
                 return []
             case _:
-                return self._ended(message.message or _Message())
+                return self._on_message_end(message.message or _PiMessage())
 
     def exited(self, end: End) -> list[AgentEvent]:
-        last = self._last or _Message()
+        last = self._last or _PiMessage()
         if last.stopReason in ("error", "aborted"):
             words = last.errorMessage or f"pi reported: {last.stopReason}"
             return error_words.failed(None, words, text=self._said, hints=HINTS)
@@ -185,26 +185,26 @@ class PiConversation:
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
         return error_words.no_result("pi", end.code, end.stderr, text=self._said, hints=HINTS)
 
-    def _returned(self, message: _Line) -> list[AgentEvent]:
+    def _tool_result_events(self, message: _PiLine) -> list[AgentEvent]:
         output = _text(message.result.content) if message.result else ""
         returned = ToolReturned(message.toolCallId, not message.isError, output[:MOST_TOOL_OUTPUT])
         path = self._writing.pop(message.toolCallId, None)
         return [returned, Changed(path)] if path and not message.isError else [returned]
 
-    def _ended(self, message: _Message) -> list[AgentEvent]:
+    def _on_message_end(self, message: _PiMessage) -> list[AgentEvent]:
         if message.role != "assistant":
             return []
         self._last = message
         text = message.content if isinstance(message.content, str) else _text(message.content)
         self._said = text or self._said
-        used = message.usage or _Usage()
+        used = message.usage or _PiUsage()
         self._tokens += reported_tokens(used.input, used.output, used.cacheRead, used.cacheWrite)
         self._usd = total_usd(self._usd, used.cost.total)
         said: list[AgentEvent] = [Said(text)] if text else []
         return [*said, Spent(self._tokens, self._usd or None)]  # nothing: it does not know the model's price
 
 
-def _text(blocks: list[_Block]) -> str:
+def _text(blocks: list[_PiBlock]) -> str:
     return "\n".join(block.text for block in blocks if block.type == "text" and block.text)
 
 

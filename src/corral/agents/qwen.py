@@ -62,7 +62,7 @@ class Qwen:
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
             "model": {"generationConfig": {"maxRetries": error_words.own_retries(self._profile.settings)}},
-            "mcpServers": mcp_config.table(task.mcp, mcp_config.Form(key="httpUrl", more={"trust": True})),
+            "mcpServers": mcp_config.table(task.mcp, mcp_config.ServerFormat(key="httpUrl", more={"trust": True})),
         }
         return Command(
             argv=(self._profile.program or "qwen", *arguments),

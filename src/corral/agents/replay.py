@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Agent, Conversation
 from corral.model import Failure, Tokens
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, RunReply
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model.numbers import usd_or_none
@@ -21,7 +21,7 @@ HINT = "play it where it was recorded, or record it anew: corral export RUN --re
 Find = Callable[[str, AgentProfile], Agent]
 
 
-class Reads(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReaderSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of an agent's settings decides how its lines are read."""
 
     command: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Replay:
         return ReplayConversation(self._find, task)
 
 
-class _Head(Struct):
+class _ReplayHead(Struct):
     agent: str
-    reads: Reads = Reads()
+    reads: ReaderSettings = ReaderSettings()
 
 
 class _Turn(Struct):
@@ -66,15 +66,15 @@ class _Turn(Struct):
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
-class _Own(Struct):
+class _ReplayerLine(Struct):
     """A line of the replaying program itself."""
 
-    corral_replay: _Head | None = None
+    corral_replay: _ReplayHead | None = None
     corral_turn: _Turn | None = None
     corral_refused: str | None = None
 
 
-_DECODE = msgspec.json.Decoder(_Own)
+_DECODE = msgspec.json.Decoder(_ReplayerLine)
 
 
 class ReplayConversation:
@@ -97,13 +97,13 @@ class ReplayConversation:
             if self._agent is None:
                 return [Unparsed(line)]
             self._reader, self._ended = self._agent.converse(self._task), False
-        return self._told(self._reader.read(line))
+        return self._agent_events(self._reader.read(line))
 
     def exited(self, end: End) -> Sequence[AgentEvent]:
         if self._ended:
             return []
         if self._reader is not None:
-            return self._told(self._reader.exited(end))
+            return self._agent_events(self._reader.exited(end))
         words = end.stderr.strip().splitlines()
         return [self._refuse(f"the recording ended with {end.code}" + (f": {words[-1]}" if words else ""))]
 
@@ -120,7 +120,7 @@ class ReplayConversation:
             return self._turn(self._agent, own.corral_turn)
         return None
 
-    def _begin(self, head: _Head) -> list[AgentEvent]:
+    def _begin(self, head: _ReplayHead) -> list[AgentEvent]:
         try:
             self._agent = self._find(head.agent, head.reads.profile)
         except CorralError as error:
@@ -129,11 +129,11 @@ class ReplayConversation:
 
     def _turn(self, agent: Agent, turn: _Turn) -> list[AgentEvent]:
         reader = self._reader or agent.converse(self._task)
-        events = self._told(reader.exited(End(turn.code, turn.stderr, turn.files)))
+        events = self._agent_events(reader.exited(End(turn.code, turn.stderr, turn.files)))
         self._reader, self._before, self._ended = None, self._spent, True
         return events
 
-    def _told(self, heard: Sequence[object]) -> list[AgentEvent]:
+    def _agent_events(self, heard: Sequence[object]) -> list[AgentEvent]:
         """Leave out what is meant for the agent's stdin; what a turn spends comes on top of those before."""
         events: list[AgentEvent] = []
         for each in heard:
@@ -141,7 +141,7 @@ class ReplayConversation:
                 tokens, usd = self._before
                 self._spent = (tokens + each.tokens, usd_or_none(usd + (each.usd or 0.0)) or 0.0)
                 events.append(Spent(self._spent[0], None if each.usd is None else self._spent[1]))
-            elif not isinstance(each, Line | HangUp):
+            elif not isinstance(each, RunReply | HangUp):
                 events.append(each)  # pyright: ignore[reportArgumentType]
         return events
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from corral.agents.formats.command_output import Text
+from corral.agents.formats.command_output import TextOutput
 from corral.agents.protocol import Conversation
 from corral.model import Tokens
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
@@ -20,10 +20,10 @@ class Shell:
         return Command(argv=("/bin/sh", "-c", task.prompt))
 
     def converse(self, _: AgentTask) -> Conversation:
-        return _Free(Text(AgentProfile(command=("/bin/sh",))))
+        return _FreeConversation(TextOutput(AgentProfile(command=("/bin/sh",))))
 
 
-class _Free:
+class _FreeConversation:
     """Reads it as any command that prints text, and says that it cost nothing."""
 
     def __init__(self, text: Conversation) -> None:
@@ -31,10 +31,10 @@ class _Free:
         self._text = text
 
     def exited(self, end: End) -> list[AgentEvent]:
-        return [Spent(Tokens(), 0.0), *map(_told, self._text.exited(end))]
+        return [Spent(Tokens(), 0.0), *map(_mark_lasting, self._text.exited(end))]
 
 
-def _told(event: AgentEvent) -> AgentEvent:
+def _mark_lasting(event: AgentEvent) -> AgentEvent:
     """A command that failed says so itself: the same again would end the same, unless the file asks for tries."""
     if isinstance(event, Ended) and event.error:
         return structs.replace(event, error=structs.replace(event.error, lasting=True))

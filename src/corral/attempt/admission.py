@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from corral.attempt import affordable_fallback
-from corral.attempt.affordable_fallback import Dress
+from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.budget_terms import Terms
 from corral.attempt.events import AttemptEvents
 from corral.attempt.notional import is_notional
@@ -59,15 +59,15 @@ class AccountRateLimit:
 
     def __init__(self, store: Store, account: str, most: int | None, note: Callable[[str], None]) -> None:
         self._store, self._account, self._most, self._note = store, account, most, note
-        self._told = False
+        self._wait_noted = False
         self._learned_at = 0.0
         self.back_at: float | None = None  #: when it may be asked again, as the last answer said that refused it
 
     async def enter(self) -> None:
         """Wait until the last minute has room for one more request."""
         while self._most is not None and (wait := self._store.accounts.ask(self._account, self._most, time.time())):
-            if not self._told:
-                self._told = True
+            if not self._wait_noted:
+                self._wait_noted = True
                 self._note(f"{self._account} may be asked {self._most} times a minute: it waits {wait:.0f} s")
             await asyncio.sleep(wait)
 
@@ -93,27 +93,27 @@ MOST_NAMED = 3  #: attempts that it waits for
 class Admission:
     """The quota and the money of one attempt: asked for before it starts, and when it was ended for want of them."""
 
-    def __init__(self, recorder: AttemptEvents, node: Node, dress: Dress, host: Host) -> None:
-        self.recorder, self.node, self.host, self._dress = recorder, node, host, dress
-        self.record, self.attempt = recorder.record, recorder.attempt
-        self.turnstile: AccountRateLimit | None = None
+    def __init__(self, attempt_events: AttemptEvents, node: Node, resolve: AgentResolver, host: Host) -> None:
+        self.events, self.node, self.host, self._resolver = attempt_events, node, host, resolve
+        self.record, self.attempt = attempt_events.record, attempt_events.attempt
+        self.rate_limit: AccountRateLimit | None = None
         self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
 
     async def dressed(self) -> ResolvedAgent:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
-        dressed = await program_variant.as_installed(
-            self._dress(self.attempt.agent, self.attempt.account), self.host.state
+        dressed = await program_variant.resolve_variant(
+            self._resolver(self.attempt.agent, self.attempt.account), self.host.state
         )
-        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        self.events.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
         self.attempt.account = dressed.account
         most, name = dressed.profile.requests_per_minute, self.attempt.known_as
-        turnstile = self.turnstile = AccountRateLimit(self.recorder.store, name, most, self._say)
-        self.recorder.back_at = lambda: turnstile.back_at
+        turnstile = self.rate_limit = AccountRateLimit(self.events.store, name, most, self._say)
+        self.events.back_at = lambda: turnstile.back_at
         self._others = () if self.record.chosen else dressed.others
-        cooling = self.recorder.cooldown() if self._others else None
-        other = free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
+        cooling = self.events.cooldown() if self._others else None
+        other = free(self.events.store, self.record, self._others, time.time()) if cooling else None
         if cooling and other:
-            self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
+            self.events.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
             self.attempt.account = other
             return await self.dressed()
         return dressed
@@ -122,26 +122,26 @@ class Admission:
         """Look whether its agent has quota and there is money for it; hold that money."""
         terms = self._terms(dressed)
         self.record.cost_usd = 0.0 if self.node.kind == "run" or self._is_free(dressed) else dressed.profile.cost_usd
-        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
-            until = soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
+        if cooling := self.events.cooldown():  # another run found that out: asking again would only cost tries
+            until = soonest(self.events.store, self.attempt.agent, self._others, time.time())
             self._park(min(until or cooling[0], cooling[0]), cooling[1])
             return False
-        refusal = await self._reserved(terms)
+        refusal = await self._reserve(terms)
         if refusal is None:
             return True
         if self.host.stop.is_set():
             self.record.outcome = "stopped"
-            self.recorder.step("collected")
+            self.events.step("collected")
             return False
-        error = self._cheaper(refusal) if dressed.budget.cheaper else None
+        error = self._find_cheaper(refusal) if dressed.budget.cheaper else None
         self.record.outcome, self.attempt.error = "over_budget", error or self.out_of_money()
-        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
-        self.recorder.step("collected")
+        self.events.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.events.step("collected")
         return False
 
     def elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
         """Look for another account to go on with where its own is limited; else wait for the first that is back."""
-        store, now = self.recorder.store, time.time()
+        store, now = self.events.store, time.time()
         if (other := free(store, self.record, self._others, now)) is None:
             names = (*self._others, self.attempt.account or "")
             if self._others and (until := soonest(store, self.attempt.agent, names, now)):
@@ -153,14 +153,16 @@ class Admission:
 
     def out_of_money(self) -> Failure:
         """Say which limit stopped it, and ask a person whether it may go on."""
-        purse = self.recorder.purse
-        question = purse.question()
+        attempt_budget = self.events.budget
+        question = attempt_budget.question()
         if question:
-            entry = self.recorder.desk().ask_for_money(question)
-            return Failure("budget", limits.words(purse.over) if purse.over else "", limits.hint(entry))
-        if purse.count.reason:
-            return Failure("budget", purse.count.reason, HINT)
-        return Failure("budget", purse.too_long or "its own limit of money is used up")
+            entry = self.events.run_questions().ask_for_money(question)
+            return Failure(
+                "budget", limits.words(attempt_budget.over) if attempt_budget.over else "", limits.hint(entry)
+            )
+        if attempt_budget.count.reason:
+            return Failure("budget", attempt_budget.count.reason, HINT)
+        return Failure("budget", attempt_budget.too_long or "its own limit of money is used up")
 
     # --- parts
 
@@ -170,16 +172,16 @@ class Admission:
         self.attempt.error = Failure(
             "rate_limit", f"{self.attempt.known_as} is limited, as another run found out: {reason}"
         )
-        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
-        self.recorder.step("collected")
+        self.events.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.events.step("collected")
 
-    def _cheaper(self, refusal: Refusal) -> Failure | None:
+    def _find_cheaper(self, refusal: Refusal) -> Failure | None:
         """Look for an agent that may step in and that fits what is left; say why it does."""
-        tried = {each.attempt.agent for each in self.recorder.store.attempts(self.record.run)
+        tried = {each.attempt.agent for each in self.events.store.attempts(self.record.run)
                  if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
         choices = [choice for choice in self.node.fallback if choice.name not in tried]
         kind = self.node.task.type
-        found = affordable_fallback.cheapest(self.recorder.store, self._dress, choices, kind, refusal.left)
+        found = affordable_fallback.cheapest(self.events.store, self._resolver, choices, kind, refusal.left)
         if found is None:
             return None
         self.record.cheaper = found[0]
@@ -203,21 +205,21 @@ class Admission:
             go_on=plan.go_on,
         )
 
-    async def _reserved(self, terms: Terms) -> Refusal | None:
+    async def _reserve(self, terms: Terms) -> Refusal | None:
         """Reserve what it is expected to cost; wait where other attempts of its run may give back enough."""
-        purse, stop = self.recorder.purse, self.host.stop
-        refusal = await purse.open(terms, self.host.plan.repo)
+        attempt_budget, stop = self.events.budget, self.host.stop
+        refusal = await attempt_budget.open(terms, self.host.plan.repo)
         waited = refusal is not None and refusal.waits
         if refusal and waited:
             self._waits(_waiting(refusal))
         look = LOOK_FAR_SECONDS if refusal and refusal.behind else LOOK_SECONDS
         while refusal and refusal.waits and not stop.is_set():
-            while not (stop.is_set() or purse.has_room()):
+            while not (stop.is_set() or attempt_budget.has_room()):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(look):
                         await stop.wait()
             if not stop.is_set():
-                refusal = purse.reserve()
+                refusal = attempt_budget.reserve()
         if waited:
             self.record.started = time.time()
             self._waits("")
@@ -228,7 +230,7 @@ class Admission:
         if why:
             self._say(why)
         self.record.waits = why
-        self.recorder.step(self.record.phase)
+        self.events.step(self.record.phase)
 
     def _is_free(self, dressed: ResolvedAgent) -> bool:
         """Tell whether its agent is a plain program that reaches no host and reports no cost: it costs nothing."""
@@ -246,7 +248,7 @@ class Admission:
         return net != "on" and (net == "off" or {*net} <= {REGISTRIES})
 
     def _say(self, text: str) -> None:
-        self.recorder.emit(Noted(text))
+        self.events.emit(Noted(text))
 
 
 def _waiting(refusal: Refusal) -> str:

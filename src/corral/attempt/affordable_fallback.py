@@ -11,26 +11,28 @@ from corral.model.money import Budget
 from corral.rules.money import limits
 from corral.store.interface import Store
 
-Dress = Callable[[str, str | None], ResolvedAgent]
+AgentResolver = Callable[[str, str | None], ResolvedAgent]
 
 
 def cheapest(
-    store: Store, dress: Dress, choices: Iterable[AgentChoice], kind: str | None, left_usd: float
+    store: Store, resolve: AgentResolver, choices: Iterable[AgentChoice], kind: str | None, left_usd: float
 ) -> tuple[AgentChoice, float] | None:
     """Return the agent that would most likely cost least, of those for whom enough is left; and how much that is."""
     found: list[tuple[float, int, AgentChoice]] = []
     for place, choice in enumerate(choices):
         try:
-            dressed = dress(choice.name, choice.account)
+            resolved = resolve(choice.name, choice.account)
         except CorralError:  # it is not installed, or not logged in
             continue
-        usd = _expected(store, dressed, choice, kind, dressed.budget)
+        usd = _expected_usd(store, resolved, choice, kind, resolved.budget)
         if usd <= left_usd:
             found.append((usd, place, choice))
     return (min(found)[2], min(found)[0]) if found else None
 
 
-def _expected(store: Store, dressed: ResolvedAgent, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
-    fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
-    model = choice.model or dressed.profile.model
+def _expected_usd(
+    store: Store, resolved: ResolvedAgent, choice: AgentChoice, kind: str | None, settings: Budget
+) -> float:
+    fixed = 0.0 if resolved.agent.facts.local else resolved.profile.cost_usd
+    model = choice.model or resolved.profile.model
     return limits.to_reserve(fixed, store.ledger.paid_before(choice.name, model, kind), settings)[0]

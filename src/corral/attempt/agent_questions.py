@@ -27,11 +27,18 @@ class Reach(Protocol):
     def steer(self, text: str) -> bool: ...
 
 
-class Questions:
+class AgentQuestions:
     """The questions of one attempt."""
 
-    def __init__(self, recorder: AttemptEvents, desk: RunQuestions, idle_seconds: float, reach: Reach) -> None:
-        self._recorder, self._record, self._desk, self._reach = recorder, recorder.record, desk, reach
+    def __init__(
+        self, attempt_events: AttemptEvents, run_questions: RunQuestions, idle_seconds: float, reach: Reach
+    ) -> None:
+        self._events, self._record, self._run_questions, self._reach = (
+            attempt_events,
+            attempt_events.record,
+            run_questions,
+            reach,
+        )
         self._record.held_by = ()  # of an engine that died
         self._seconds = min(LONGEST_SECONDS, OF_IDLE * idle_seconds)
         self._waiting: set[asyncio.Task[None]] = set()
@@ -46,23 +53,25 @@ class Questions:
         about = (record.run, record.node, record.attempt.id)
         ask = asked.ask or str(self._count)
         default = asked.default or (asked.choices[-1] if asked.choices else questions.UNANSWERED)
-        question = questions.of_agent(about, f"{self._count}/{ask}", asked.question, asked.choices, default)
+        question = questions.agent_question(about, f"{self._count}/{ask}", asked.question, asked.choices, default)
         context = f"{record.attempt.agent} ({record.attempt.id}) waits for it; after {self._seconds:.0f} s: {default}"
-        entry = self._desk.ask(structs.replace(question, context=context, deadline=time.time() + self._seconds))
+        entry = self._run_questions.ask(
+            structs.replace(question, context=context, deadline=time.time() + self._seconds)
+        )
         task = asyncio.get_running_loop().create_task(self._pass_on(asked, ask, entry))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
     async def _pass_on(self, asked: Asked, ask: str, entry: Entry) -> None:
-        with self._recorder.held_by(entry) if asked.ask else nullcontext():  # it does not wait for what has no name
-            entry = await self._desk.answer(entry)
+        with self._events.held_by(entry) if asked.ask else nullcontext():  # it does not wait for what has no name
+            entry = await self._run_questions.answer(entry)
         if entry.answered_by == "corral":
             return
         answer = entry.answer or ""
         words = f"You asked: {entry.text}\nThe answer is: {answer}"
         told = self._reach.answer(Answer(ask, answer)) or self._reach.steer(words)
         agent = self._record.attempt.agent
-        self._desk.note_outcome(
+        self._run_questions.note_outcome(
             entry, f"told {agent}, which is at work" if told else f"{agent} is told at its next turn"
         )
 
@@ -71,5 +80,5 @@ class Questions:
         for task in self._waiting:
             task.cancel()
         await asyncio.gather(*self._waiting, return_exceptions=True)
-        await self._desk.close()
-        self._desk.withdraw("it ended before it was answered", self._record.attempt.id)
+        await self._run_questions.close()
+        self._run_questions.withdraw("it ended before it was answered", self._record.attempt.id)

@@ -8,17 +8,17 @@ from pathlib import PurePath
 
 from corral.attempt import base_commit, briefing, hooks
 from corral.attempt.admission import Admission
-from corral.attempt.affordable_fallback import Dress
-from corral.attempt.agent_questions import Questions
+from corral.attempt.affordable_fallback import AgentResolver
+from corral.attempt.agent_questions import AgentQuestions
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.hooks import about
 from corral.attempt.mail.file_transport import FileMail
 from corral.attempt.notional import is_notional
 from corral.attempt.proof import judge_input
-from corral.attempt.toolbox.toolbox import Toolbox
-from corral.attempt.turns import Scene, Turns
-from corral.attempt.violations import Guard
+from corral.attempt.toolbox.toolbox import AttemptToolbox
+from corral.attempt.turns import TurnContext, Turns
+from corral.attempt.violations import AttemptGuard
 from corral.machines import scope as scoping
 from corral.machines.host import AgentListeners
 from corral.machines.network import is_open
@@ -34,7 +34,7 @@ from corral.rules.context import prompt
 from corral.rules.scope.refusals import of_refusals
 from corral.world import clock
 from corral.world.concurrent import together
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
@@ -43,20 +43,25 @@ class AgentWork:
     """Lets one agent work on one attempt, and notes how its own part ended."""
 
     def __init__(
-        self, recorder: AttemptEvents, node: Node, dress: Dress, where: AttemptMachine, toolbox: Toolbox
+        self,
+        attempt_events: AttemptEvents,
+        node: Node,
+        resolve: AgentResolver,
+        where: AttemptMachine,
+        toolbox: AttemptToolbox,
     ) -> None:
-        self.toolbox, self.recorder, self.node = toolbox, recorder, node
+        self.toolbox, self.events, self.node = toolbox, attempt_events, node
         self.machine, self.host = where.machine, where.host
-        self.record, self.attempt = recorder.record, recorder.attempt
+        self.record, self.attempt = attempt_events.record, attempt_events.attempt
         self.workspace = PurePath(self.record.folder).name
         self.hooks: tuple[Hook, ...] = ()
         self.paused = self._by_login = False
-        self.guard = Guard(recorder, self.host)
-        self.desk = recorder.desk()
-        self._admission = Admission(recorder, node, dress, self.host)
-        recorder.purse.asked_nobody = self._asked_nobody
-        self._questions = Questions(recorder, self.desk, node.task.idle_limit_seconds, self)
-        self._turns = Turns(recorder, node, where, toolbox)
+        self.guard = AttemptGuard(attempt_events, self.host)
+        self.run_questions = attempt_events.run_questions()
+        self._admission = Admission(attempt_events, node, resolve, self.host)
+        attempt_events.budget.asked_nobody = self._asked_nobody
+        self._questions = AgentQuestions(attempt_events, self.run_questions, node.task.idle_limit_seconds, self)
+        self._turns = Turns(attempt_events, node, where, toolbox)
 
     async def run(self) -> None:
         record = self.record
@@ -65,61 +70,61 @@ class AgentWork:
         self.attempt.sandbox = SandboxReport(self.machine.level)
         if self.host.stop.is_set():
             record.outcome = "stopped"
-            self.recorder.step("collected")
+            self.events.step("collected")
             return
-        dressed = await self._admission.dressed()
-        if not await self._admission.may_start(dressed):
+        resolved = await self._admission.dressed()
+        if not await self._admission.may_start(resolved):
             return
-        self.hooks = dressed.hooks
-        self._by_login = is_notional(dressed)
-        await hooks.run("before_start", self.hooks, about(self.recorder, self.node, self.host))
-        record.resumes = dressed.agent.facts.resumes
-        self._confine(dressed)
-        guide, told = await self._moved_in(dressed)
+        self.hooks = resolved.hooks
+        self._by_login = is_notional(resolved)
+        await hooks.run("before_start", self.hooks, about(self.events, self.node, self.host))
+        record.resumes = resolved.agent.facts.resumes
+        self._confine(resolved)
+        guide, told = await self._moved_in(resolved)
         self.toolbox.children.go_on()
-        letters = self._letterbox(dressed)
-        others = letters.words() if letters and not record.continues else ""
+        messages = self._letterbox(resolved)
+        others = messages.words() if messages and not record.continues else ""
         told = "\n\n".join(filter(None, (told, self.toolbox.children.words(), others)))
-        told = self._turns.shaped(told, dressed)
+        told = self._turns.with_output_instruction(told, resolved)
         for note in await self.machine.fit(self.workspace):
-            self.recorder.emit(Noted(note))
-        await hooks.run("before_prompt", self.hooks, {**about(self.recorder, self.node, self.host), "prompt": told})
+            self.events.emit(Noted(note))
+        await hooks.run("before_prompt", self.hooks, {**about(self.events, self.node, self.host), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers, self.attempt.cost = (), Cost()
-        self.recorder.step("working")
-        scene = Scene(self.workspace, dressed, self._limits(), self._ears(), guide)
-        why = await self._worked(scene, self._asked(dressed, told), letters)
+        self.events.step("working")
+        scene = TurnContext(self.workspace, resolved, self._limits(), self._ears(), guide)
+        why = await self._worked(scene, self._asked(resolved, told), messages)
         if killed := self.machine.report.memory_kills:
-            self.recorder.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
+            self.events.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
         self.take(why)
-        self.recorder.step("worked")
+        self.events.step("worked")
 
-    def _confine(self, dressed: ResolvedAgent) -> None:
+    def _confine(self, resolved: ResolvedAgent) -> None:
         """Settle what its box will show and let through, and which words must never be told on."""
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
-        redactor = self.guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
+        redactor = self.guard.keep_secrets(resolved, fitted.scope.env, self.toolbox.token.reveal())
         if is_open(self.machine.level, fitted.scope.net):
             self.attempt.sandbox = SandboxReport(self.machine.level, net="open")
         self.machine.confine(fitted, redactor)
 
-    async def _moved_in(self, dressed: ResolvedAgent) -> tuple[str, str]:
+    async def _moved_in(self, resolved: ResolvedAgent) -> tuple[str, str]:
         """Make its workspace, or take over the one it goes on in; return what guides it there, and its prompt."""
         record = self.record
         if record.continues:
             await together(self.machine.take_over(self.workspace), self.guard.look())
             return "", self._going_on()
-        base = await base_commit.find_base(self.recorder, self.node, self.host)
+        base = await base_commit.find_base(self.events, self.node, self.host)
         self.machine.start_from(base)
         if record.candidates:
-            others = self.recorder.store.attempts(record.run)
-            self.node = self._turns.node = await judge_input.briefed(self.node, self.host, record, others)
+            others = self.events.store.attempts(record.run)
+            self.node = self._turns.node = await judge_input.brief_judge(self.node, self.host, record, others)
         needs = [base] if base and record.start else []  # its work is bundled from the base on
         making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self.say)
         await together(making, self.guard.look())
-        guide = briefing.guide(self.machine, self.workspace, dressed.agent.facts.reads)
+        guide = briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads)
         return guide, self._told(guide)
 
-    def _asked(self, dressed: ResolvedAgent, told: str) -> AgentTask:
+    def _asked(self, resolved: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
         return AgentTask(
             prompt=told,
@@ -128,12 +133,12 @@ class AgentWork:
             model=self.attempt.model,
             session=self.attempt.session if record.continues else None,
             interrupted=record.continues is not None,
-            budget_usd=self.recorder.purse.left(),
+            budget_usd=self.events.budget.left(),
             read_only=self.node.task.read_only,
             number=self.attempt.number,
-            mcp=dressed.servers(),
-            asks=dressed.profile.permissions == "ask",
-            schema=self._turns.schema(dressed),
+            mcp=resolved.servers(),
+            asks=resolved.profile.permissions == "ask",
+            schema=self._turns.schema(resolved),
         )
 
     def _told(self, guide: str) -> str:
@@ -141,32 +146,32 @@ class AgentWork:
             return self.node.task.prompt
         return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> ProcessLimits:
         task, scope = self.node.task, self.machine.fitted.scope
         seconds = min(task.time_limit_seconds, scope.timeout_seconds or task.time_limit_seconds)
-        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
+        return ProcessLimits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
 
     def _ears(self) -> AgentListeners:
         tools = self.toolbox if self._has_tools() else None
-        count = self.recorder.purse.count
+        count = self.events.budget.count
         count.ended = self._watch_money
-        return AgentListeners(self._hear, self.guard.reached, self._meter, tools, self._admission.turnstile, count)
+        return AgentListeners(self._hear, self.guard.reached, self._meter, tools, self._admission.rate_limit, count)
 
-    async def _worked(self, scene: Scene, asked: AgentTask, letters: FileMail | None) -> str:
+    async def _worked(self, scene: TurnContext, asked: AgentTask, messages: FileMail | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
         try:
-            async with letters.open() if letters else contextlib.nullcontext():
+            async with messages.open() if messages else contextlib.nullcontext():
                 ended = await self._turns.work(scene, asked)
         finally:
             await self._questions.over()
-        if letters and self._turns.ended_well(ended.why):
-            letters.dealt_with()
+        if messages and self._turns.ended_well(ended.why):
+            messages.acknowledge()
         await self.toolbox.close(paused=self.paused)
         return ended.why
 
-    def _letterbox(self, dressed: ResolvedAgent) -> FileMail | None:
+    def _letterbox(self, resolved: ResolvedAgent) -> FileMail | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
-        if dressed.agent.facts.mcp or self.node.kind == "run" or not self._has_tools():
+        if resolved.agent.facts.mcp or self.node.kind == "run" or not self._has_tools():
             return None
         letterbox = FileMail(self.toolbox, self.machine, self.workspace)
         return letterbox if letterbox.words() else None
@@ -181,42 +186,42 @@ class AgentWork:
         if self.attempt.session is None and record.summary:
             told = prompt.from_summary(self._turns.task, record.summary, "~/condensed")
             return "\n\n".join([told, *record.steers])
-        return prompt.continued(record.steers)
+        return prompt.resume_prompt(record.steers)
 
     def _hear(self, event: Event) -> None:
-        self.recorder.emit(event)
+        self.events.emit(event)
         self._turns.heard(event)
         self.guard.heard(event, (self.machine.path_of(self.workspace),))
         if isinstance(event, Asked):
-            self._questions.heard(self.recorder.redactor.value(event))
+            self._questions.heard(self.events.redactor.value(event))
         self._watch_money()
 
     def _meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
-        self.recorder.purse.meter(model, tokens, answer)
-        if self.recorder.gauge is not None:
-            self.recorder.gauge.metered(model, tokens)
+        self.events.budget.meter(model, tokens, answer)
+        if self.events.gauge is not None:
+            self.events.gauge.metered(model, tokens)
         self._watch_money()
 
     def _asked_nobody(self) -> bool:
         """Tell whether no request of its agent can have cost money: none passed by us, and there is no other way."""
         report = self.machine.report
-        if report.unmetered or self.recorder.purse.requests:
+        if report.unmetered or self.events.budget.requests:
             return False
         return report.metered or not self.guard.reached_any
 
     def _watch_money(self) -> None:
-        purse = self.recorder.purse
-        if purse.over or purse.too_long or purse.count.reason:
+        attempt_budget = self.events.budget
+        if attempt_budget.over or attempt_budget.too_long or attempt_budget.count.reason:
             self.machine.end()
 
     def take(self, why: str) -> None:
         """Note how the agent's own part ended."""
-        self.recorder.settle_tokens()
-        ended = self.recorder.ended
+        self.events.settle_tokens()
+        ended = self.events.ended
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
         task, guard, report = self.node.task, self.guard, self.machine.report
-        answered = bool(self.recorder.purse.count.answered)
+        answered = bool(self.events.budget.count.answered)
         limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, report.unreached)
@@ -230,9 +235,14 @@ class AgentWork:
         self.attempt.output, verdict = judge.of_output(
             verdict, ended, self.node.output, command=self.node.kind == "run"
         )
-        purse = self.recorder.purse
-        purse.reported_whole &= ended is not None
-        if purse.over or purse.too_long or purse.count.reason or (verdict and verdict.status == "over_budget"):
+        attempt_budget = self.events.budget
+        attempt_budget.reported_whole &= ended is not None
+        if (
+            attempt_budget.over
+            or attempt_budget.too_long
+            or attempt_budget.count.reason
+            or (verdict and verdict.status == "over_budget")
+        ):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":
             verdict = self._admission.elsewhere(verdict, verdict.error)
@@ -240,14 +250,14 @@ class AgentWork:
         self.attempt.error = verdict.error if verdict else None
         if ended:
             self.record.denied = ended.denied
-        self.attempt.cost = purse.cost()
+        self.attempt.cost = attempt_budget.cost()
         if self._by_login and self.attempt.cost.usd:
-            self.say(f"its cost is notional: {notional_words(self.recorder.windows())}")
+            self.say(f"its cost is notional: {notional_words(self.events.windows())}")
 
     def steer(self, text: str) -> bool:
         """Take in what a person wants besides; return whether the agent is told while it works."""
         self.record.steers = (*self.record.steers, text)
-        self.recorder.step(self.record.phase)
+        self.events.step(self.record.phase)
         return self.machine.tell(Steer(text))
 
     def answer(self, order: Answer) -> bool:
@@ -259,4 +269,4 @@ class AgentWork:
         return self._turns.condense(by)
 
     def say(self, text: str) -> None:
-        self.recorder.emit(Noted(text))
+        self.events.emit(Noted(text))

@@ -25,7 +25,7 @@ class AttemptEnd:
 
     def __init__(self, work: AgentWork, collect: Callable[[], Awaitable[None]]) -> None:
         self.work, self._collect = work, collect
-        self.recorder, self.host, self.machine, self.workspace = work.recorder, work.host, work.machine, work.workspace
+        self.events, self.host, self.machine, self.workspace = work.events, work.host, work.machine, work.workspace
         self.record, self.attempt = work.record, work.attempt
         self.collecting = False  #: its work was collected, or that was tried
 
@@ -40,9 +40,9 @@ class AttemptEnd:
             attempt.status, attempt.error = "failed", Failure("crash", words)
             attempt.cost, attempt.tokens, attempt.output = Cost(), Tokens(), None
             self.record.ended, self.record.receipt = time.time(), None
-            with self.recorder.transaction():
-                self.recorder.purse.settle()
-                self.recorder.step("over")
+            with self.events.transaction():
+                self.events.budget.settle()
+                self.events.step("over")
 
     async def _fail(self, error: Exception) -> None:
         if "No space left" in str(error):
@@ -77,7 +77,7 @@ class AttemptEnd:
         return ""
 
     async def over(self, verdict: Verdict) -> None:
-        record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
+        record, attempt, clean = self.record, self.attempt, self.events.redactor.value
         if self.work.paused and verdict.status == "stopped":
             verdict = Verdict("stopped", Failure("crash", "it was paused; its work is kept"))
         verdict = clean(verdict)
@@ -87,7 +87,7 @@ class AttemptEnd:
         if record.kept:
             self.machine.forget_logins(self.workspace)
         if attempt.commit and attempt.status == "done":
-            record.receipt = receipt.made(self.recorder, self.work.node.task, self.host, attempt.commit)
+            record.receipt = receipt.make_receipt(self.events, self.work.node.task, self.host, attempt.commit)
             noted = receipt.note(self.host, record.receipt, self.work.say)
             await (noted if record.kept else together(noted, self.machine.remove(self.workspace)))
         reason = verdict.error.message if verdict.error else None
@@ -96,13 +96,13 @@ class AttemptEnd:
             await hooks.run(
                 moment,
                 self.work.hooks,
-                {**about(self.recorder, self.work.node, self.host), "status": attempt.status, "reason": reason},
+                {**about(self.events, self.work.node, self.host), "status": attempt.status, "reason": reason},
             )
         except Blocked as error:
-            self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
-        with self.recorder.transaction():
-            self.recorder.emit(StatusChanged("attempt", attempt.id, attempt.status, reason))
+            self.events.emit(Noted(str(error)))  # it is over: too late to block anything
+        with self.events.transaction():
+            self.events.emit(StatusChanged("attempt", attempt.id, attempt.status, reason))
             if attempt.cost.usd is None and record.cost_usd is not None:  # a fixed price is owed however it ended
                 attempt.cost = Cost(record.cost_usd, "fixed")
-            self.recorder.purse.settle()
-            self.recorder.step("over")
+            self.events.budget.settle()
+            self.events.step("over")

@@ -8,24 +8,24 @@ from corral.model.errors import SetupFailed
 from corral.model.events import Noted
 from corral.model.flow import Node
 from corral.world.git import merge_commits, pins
-from corral.world.git.merge_commits import Combined
+from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import Repository
 
 
-async def find_base(recorder: AttemptEvents, node: Node, host: Host) -> str | None:
+async def find_base(attempt_events: AttemptEvents, node: Node, host: Host) -> str | None:
     """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
-    record, heads = recorder.record, recorder.record.heads
+    record, heads = attempt_events.record, attempt_events.record.heads
     if len(heads) > 1:
-        combined = await pins.combined_and_pinned(
-            host.repository, host.attempt, lambda apart: _combined(recorder, node, apart)
+        combined = await pins.combine_and_pin(
+            host.repository, host.attempt, lambda apart: _combine_heads(attempt_events, node, apart)
         )
         heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)
     record.base = heads[0] if heads else host.plan.base
     return record.base
 
 
-async def _combined(recorder: AttemptEvents, node: Node, repository: Repository) -> Combined:
-    heads = recorder.record.heads
+async def _combine_heads(attempt_events: AttemptEvents, node: Node, repository: Repository) -> CombinedCommit:
+    heads = attempt_events.record.heads
     found = await merge_commits.combine(repository, heads, f"Combine {len(heads)} steps")
     if found.commit is not None:
         return found
@@ -35,5 +35,5 @@ async def _combined(recorder: AttemptEvents, node: Node, repository: Repository)
             f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
             hint="put a task between them, whose agent resolves it",
         )
-    recorder.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
+    attempt_events.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
     return await merge_commits.combine_marked(repository, heads, "Combine steps, with conflicts")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.config.paths import person_file
+from corral.config.paths import user_file
 from corral.machines.machine import Machine
-from corral.model.errors import BadRequest, shortened
+from corral.model.errors import BadRequest, shorten_name
 from corral.world import files_without_links
-from corral.world.files_without_links import Linked
+from corral.world.files_without_links import LinkRefused
 
 BUILT_IN = Path(__file__).parents[1] / "roles"
 MOST_SKILL = 256 << 10
@@ -39,7 +39,7 @@ def role(name: str, repo: Path, *, theirs_first: bool) -> str:
     theirs = repo.resolve() / ".corral" / "roles" / f"{name}.md"
     if _is_name(name):
         content = files_without_links.read(theirs, MOST_SKILL + 1) if theirs_first else None
-        for folder in (person_file().parent / "roles", BUILT_IN):
+        for folder in (user_file().parent / "roles", BUILT_IN):
             file = folder / f"{name}.md"
             content = file.read_bytes() if content is None and file.is_file() else content
         content = files_without_links.read(theirs, MOST_SKILL + 1) if content is None else content
@@ -47,14 +47,14 @@ def role(name: str, repo: Path, *, theirs_first: bool) -> str:
             raise BadRequest(f"the role `{name}` is longer than 256 KB", hint="put material into a skill")
         if content is not None:
             return content.decode(errors="replace").strip()
-    raise BadRequest(f"no role is called `{shortened(name)}`", hint="known: " + ", ".join(role_names(repo)))
+    raise BadRequest(f"no role is called `{shorten_name(name)}`", hint="known: " + ", ".join(role_names(repo)))
 
 
 def role_names(repo: Path | None = None) -> list[str]:
     """List the roles that can be asked for in a repository, or in any."""
     named = files_without_links.names(repo.resolve() / ".corral" / "roles") if repo else []
     found = {Path(name).stem for name in named if name.endswith(".md")}
-    folders = (person_file().parent / "roles", BUILT_IN)
+    folders = (user_file().parent / "roles", BUILT_IN)
     return sorted(found | {file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
 
 
@@ -63,7 +63,7 @@ def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     return tuple(_skill(name, repo) for name in names)
 
 
-def offered(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
+def offered_skills(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     """List the repository's skills that nobody asked for: the text of each is its description alone.
 
     One that is a link, or lies behind one, is not offered.
@@ -73,7 +73,7 @@ def offered(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
         for name in files_without_links.names(place):
             if not _is_name(name) or name in (*named, *found) or len(found) == MOST_OFFERED:
                 continue
-            with contextlib.suppress(Linked):
+            with contextlib.suppress(LinkRefused):
                 content = files_without_links.read(place / name / "SKILL.md", MOST_HEAD)
                 if content is not None:
                     found[name] = Skill(name, str(place / name), _description(content.decode(errors="replace")))
@@ -100,11 +100,11 @@ def _skill(name: str, repo: Path) -> Skill:
             content = files_without_links.read(place / name / "SKILL.md", MOST_SKILL + 1)
             if content is not None:
                 return _read_skill(name, place / name, content)
-        own = person_file().parent / "skills" / name
+        own = user_file().parent / "skills" / name
         if (own / "SKILL.md").is_file():
             return _read_skill(name, own.resolve(), (own / "SKILL.md").read_bytes())
     hint = f"make one: .corral/skills/{name}/SKILL.md" if _is_name(name) else "letters, digits, . - _"
-    raise BadRequest(f"no skill is called `{shortened(name)}`", hint=hint)
+    raise BadRequest(f"no skill is called `{shorten_name(name)}`", hint=hint)
 
 
 def _read_skill(name: str, folder: Path, content: bytes) -> Skill:

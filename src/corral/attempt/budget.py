@@ -16,10 +16,10 @@ from corral.config.money import price_list
 from corral.machines.request_count import MOST_UNPRICED, RequestCount
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.flow import Task
-from corral.model.money import TINY, Bound, Budget, Expected, Limit, Line, Refusal
+from corral.model.money import TINY, Bound, Budget, Expected, LedgerLine, Limit, Refusal
 from corral.model.numbers import usd_or_none
 from corral.rules.money import limits, prices
-from corral.rules.money.limits import Who
+from corral.rules.money.limits import Spender
 from corral.store.interface import Store
 from corral.world import process_identity
 from corral.world.clock import zone
@@ -39,7 +39,7 @@ class AttemptBudget:
         self._opened = False  # else its attempt worked in a process that is gone: only record and ledger know of it
         self._bounds: list[Bound] = []
         self._above: list[Bound] = []  # limits of the tasks and runs above its run, which it shares
-        self._who = Who(run=record.run, node=record.node, agent=record.attempt.agent, repo="")
+        self._who = Spender(run=record.run, node=record.node, agent=record.attempt.agent, repo="")
         self._known = KnownCost(record.attempt)
         self._loading: asyncio.Task[None] | None = None  # of prices, where no limit waits for them
         self._expected: tuple[float, Expected] = (0.0, "assumed")
@@ -94,12 +94,12 @@ class AttemptBudget:
         own = limits.bounds(self._who, self._limits(), now, zone(self._terms.budget.zone) or UTC)
         self._bounds = [*own, *self._above]
 
-    def _line(self) -> Line:
+    def _line(self) -> LedgerLine:
         """Return what is to be reserved now: while it waited, others may have shown what such attempts cost."""
         attempt, terms = self._attempt, self._terms
         paid = self._ledger.paid_before(attempt.agent, attempt.model, self._task.type)
         self._expected = limits.to_reserve(0.0 if terms.local else terms.fixed_usd, paid, terms.budget)
-        return Line(
+        return LedgerLine(
             attempt=attempt.id,
             run=self._record.run,
             node=self._record.node,
@@ -109,7 +109,7 @@ class AttemptBudget:
             role=attempt.role,
             type=self._task.type,
             repo=self._who.repo,
-            owner=process_identity.me(),
+            owner=process_identity.own_name(),
             reserved=self._expected[0],
             least=self._ledger.least_before(attempt.agent, attempt.model, self._task.type),
             guessed=self._expected[1] == "assumed" and not terms.metered,
@@ -187,7 +187,7 @@ class AttemptBudget:
         """Count what another agent cost that worked for this attempt: the meter of its own agent does not see it."""
         self._known.beside_usd += usd
 
-    def told_tokens(self, tokens: Tokens) -> None:
+    def count_reported_tokens(self, tokens: Tokens) -> None:
         """Count what an agent says that knows no prices."""
         if self._may_price and self._attempt.cost.usd is None:
             self._count(self._known.computed(tokens))
@@ -220,7 +220,7 @@ class AttemptBudget:
         """
         if not self._bounds or self._terms.local or self._terms.fixed_usd is not None:
             return True
-        dearest, left = self._known.dearest_usd(besides=self.count.open), self.left()
+        dearest, left = self._known.highest_usd(besides=self.count.open), self.left()
         each = self._expected[0] if dearest is None else dearest
         return left is None or self._spent + requests * each <= left + TINY
 
@@ -317,7 +317,7 @@ class AttemptBudget:
         return Cost(reserved_usd=self._unknown_part(0.0))
 
     def _unknown_part(self, known: float) -> float:
-        return round(limits.reserved_for_unknown(known, self._held, self._terms.budget), 6)
+        return round(limits.unknown_reservation(known, self._held, self._terms.budget), 6)
 
     def settle(self) -> None:
         """Write down what it cost in the end; what is not known stays reserved."""
@@ -325,7 +325,7 @@ class AttemptBudget:
         if line is None:
             return
         self._held = max(self._held, line.reserved)
-        cost = self._cleaned(self._attempt.cost)
+        cost = self._clean_cost(self._attempt.cost)
         if cost.usd is None and not cost.reserved_usd:  # it did not come to its own end
             cost = self._cut_short(line.spent, line.source, line.reserved)
         counted = cost.source != "fixed" and line.source in ("metered", "reported")
@@ -336,7 +336,7 @@ class AttemptBudget:
         self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.limited
         self._ledger.settle(self._attempt, cost.usd or 0.0, time.time(), cost.reserved_usd)
 
-    def _cleaned(self, cost: Cost) -> Cost:
+    def _clean_cost(self, cost: Cost) -> Cost:
         usd = usd_or_none(cost.usd)
         return cost if usd == cost.usd else Cost(usd, "unknown" if usd is None else cost.source, cost.reserved_usd)
 
@@ -351,8 +351,8 @@ class AttemptBudget:
         """Return what a person is to be asked, where a limit stopped it."""
         if self.over is None:
             return None
-        more = limits.lacking(self.over, self._still_wanted())
-        return limits.ask(self._who, self._attempt.id, self.over, more, time.time())
+        more = limits.shortfall(self.over, self._still_wanted())
+        return limits.budget_question(self._who, self._attempt.id, self.over, more, time.time())
 
     def _still_wanted(self) -> float:
         """Return what it takes to finish: once more what such an attempt costs, and the run's other open tasks."""

@@ -19,13 +19,13 @@ from corral.model.events import (
     Ended,
     Event,
     Filled,
-    Heard,
     Heeded,
     Limited,
     Listener,
     Noted,
     Rationed,
     Rejected,
+    RunEvent,
     Spent,
     Started,
 )
@@ -51,7 +51,7 @@ class AttemptEvents:
     def __init__(self, record: AttemptRecord, store: Store, listen: Listener, task: Task) -> None:
         self.record, self.attempt = record, record.attempt
         self._store, self._listen = store, listen
-        self.purse = AttemptBudget(record, store, task, lambda words: self.emit(Noted(words)))
+        self.budget = AttemptBudget(record, store, task, lambda words: self.emit(Noted(words)))
         self._events = self._vital = self._bytes = 0
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
@@ -72,12 +72,12 @@ class AttemptEvents:
     def new_turn(self) -> None:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
         self.settle_tokens()
-        self.purse.reported_whole &= self.ended is not None
+        self.budget.reported_whole &= self.ended is not None
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
-        self._metered_before = self.purse.metered
+        self._metered_before = self.budget.metered
         self.ended = None
 
-    def desk(self) -> RunQuestions:
+    def run_questions(self) -> RunQuestions:
         """Return where its run asks a person."""
         return RunQuestions(self.record.run, self._store, self._listen)
 
@@ -102,9 +102,9 @@ class AttemptEvents:
         self._tokens_before += tokens
         if usd := usd_or_none(usd):
             self._usd_before += usd
-            self.purse.besides(usd)
+            self.budget.besides(usd)
             self.attempt.cost = Cost(dollars((self.attempt.cost.usd or 0.0) + usd), "reported")
-            self.purse.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
+            self.budget.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -122,13 +122,13 @@ class AttemptEvents:
             body = ENCODER.encode(event)
         if vital:
             self._act_on(event)
-            if isinstance(event, Spent) and event.usd is None and (usd := self.purse.known_usd) is not None:
+            if isinstance(event, Spent) and event.usd is None and (usd := self.budget.known_usd) is not None:
                 event = structs.replace(event, computed_usd=dollars(usd))
                 body = ENCODER.encode(event)
         elif isinstance(event, Filled) and self.gauge is not None:
             self.gauge.told(event.tokens, event.window)
         elif isinstance(event, Rationed):
-            self._ration(event)
+            self._note_quota(event)
         if len(body) > MOST_TEXT:
             event = _cut(event)
             body = ENCODER.encode(event)
@@ -140,13 +140,13 @@ class AttemptEvents:
             body = ENCODER.encode(event)
         run, node = self.record.run, self.record.node
         self._store.note_encoded(run, body, at=time.time(), node=node, attempt=self.attempt.id)
-        tell(self._listen, Heard(run, node, self.attempt.id, event))
+        tell(self._listen, RunEvent(run, node, self.attempt.id, event))
 
     def _back_at(self) -> float | None:
         """Return when its account may be asked again: as its provider said, or as a window that is used up says."""
         return self.back_at() or max(self._full.values(), default=None)
 
-    def _ration(self, event: Rationed) -> None:
+    def _note_quota(self, event: Rationed) -> None:
         """Remember how a window of its account stands."""
         now = time.time()
         used = None if event.used is None else min(1.0, max(0.0, event.used))
@@ -164,7 +164,7 @@ class AttemptEvents:
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
-        metered = self._tokens_before + self.purse.metered.less(self._metered_before).limited
+        metered = self._tokens_before + self.budget.metered.less(self._metered_before).limited
         told_all = self.ended is not None and self.ended.ok
         if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
             self.attempt.tokens = metered
@@ -243,10 +243,10 @@ class AttemptEvents:
         own = usd_or_none(spent.usd)
         usd = None if own is None else usd_or_none(self._usd_before + own)
         if usd is None or usd < (self.attempt.cost.usd or 0.0):
-            self.purse.told_tokens(self.attempt.tokens)
+            self.budget.count_reported_tokens(self.attempt.tokens)
             return
         self.attempt.cost = Cost(dollars(usd), "reported")
-        self.purse.reported(usd, self.attempt.tokens)
+        self.budget.reported(usd, self.attempt.tokens)
 
 
 def _cut(event: Event) -> Event:

@@ -17,7 +17,7 @@ from corral.model.agent_api import Hook
 from corral.model.errors import Blocked, CorralError
 from corral.model.flow import Node
 from corral.world import process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 SECONDS = 120.0
 
@@ -41,7 +41,7 @@ async def run(moment: str, hooks: Sequence[Hook], about: Mapping[str, str | None
 
 async def _shell(hook: Hook, command: str, moment: str, about: Mapping[str, str | None]) -> None:
     told = {f"CORRAL_{key.upper()}": value for key, value in about.items() if value and key != "prompt"}
-    start = Start(
+    start = ProcessStart(
         argv=["/bin/sh", "-c", command],
         env={**os.environ, **told, "CORRAL_HOOK": moment},
         cwd=str(Path(hook.file).parent) if hook.file else None,
@@ -66,11 +66,11 @@ def _python(name: str, moment: str, about: Mapping[str, str | None]) -> None:
         raise Blocked(f"the hook `{name}` says no: {error}") from error
 
 
-def about(recorder: AttemptEvents, node: Node, host: Host) -> dict[str, str | None]:
+def about(attempt_events: AttemptEvents, node: Node, host: Host) -> dict[str, str | None]:
     """Return what a hook is told."""
-    plan, attempt = host.plan, recorder.attempt
+    plan, attempt = host.plan, attempt_events.attempt
     return {
-        "run": recorder.record.run,
+        "run": attempt_events.record.run,
         "attempt": attempt.id,
         "agent": attempt.agent,
         "model": attempt.model,

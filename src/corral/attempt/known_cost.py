@@ -41,7 +41,7 @@ class KnownCost:
         """Tell whether every answer that was metered has a price."""
         return len(self._priced) == len(self._answers)
 
-    def dearest_usd(self, besides: Container[int] = ()) -> float | None:
+    def highest_usd(self, besides: Container[int] = ()) -> float | None:
         """Return what the dearest answer cost, but for some that have not ended; None where none has a price."""
         self.metered()
         return max((usd for answer, usd in self._priced.items() if answer not in besides), default=None)
@@ -78,7 +78,7 @@ class KnownCost:
         if not self._answers:
             return self._by_its_word(reported, note)
         metered = self.metered()
-        found = limits.settled(reported, metered)
+        found = limits.settled_cost(reported, metered)
         if found.disputed is True and not whole and found.source == "metered":
             return structs.replace(found, disputed=UNSET)
         if found.disputed is True:

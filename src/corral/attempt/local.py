@@ -10,7 +10,7 @@ from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import repository_of
 from corral.attempt.runner import AttemptRunner
 from corral.attempt.toolbox.context import RunContext
-from corral.attempt.toolbox.toolbox import Toolbox
+from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.machines.host import host_of
 from corral.machines.local import LocalMachine
 from corral.model import AttemptRecord, RunPlan
@@ -29,19 +29,19 @@ class AttemptRun(Protocol):
     def pause(self) -> None: ...
 
 
-Place = Callable[[AttemptRecord, Node], AttemptRun]
+AttemptFactory = Callable[[AttemptRecord, Node], AttemptRun]
 
 
-def here(plan: RunPlan, office: RunContext) -> Place:
+def local_attempts(plan: RunPlan, toolbox_context: RunContext) -> AttemptFactory:
     """Return what carries out attempts of a run in this process."""
-    store = office.store
+    store = toolbox_context.store
     repository = repository_of(plan, store.folder)
 
     def course(record: AttemptRecord, node: Node) -> AttemptRun:
         host = host_of(plan, node.task, repository, store.folder, record)
         where = AttemptMachine(LocalMachine(host), host)
-        recorder = AttemptEvents(record, store, office.listen, node.task)
-        toolbox = Toolbox(office, recorder, node, where)
-        return AttemptRunner(recorder, node, office.dress, where, toolbox)
+        attempt_events = AttemptEvents(record, store, toolbox_context.listen, node.task)
+        toolbox = AttemptToolbox(toolbox_context, attempt_events, node, where)
+        return AttemptRunner(attempt_events, node, toolbox_context.connect_agent, where, toolbox)
 
     return course

@@ -14,7 +14,7 @@ from corral.rules.money import prices
 FILE = Path(__file__).parents[1] / "data" / "windows.json"
 
 
-class Table(Struct, frozen=True):
+class ModelSizeTable(Struct, frozen=True):
     dated: str
     note: str
     windows: dict[str, int]
@@ -22,8 +22,8 @@ class Table(Struct, frozen=True):
 
 
 @cache
-def table() -> Table:
-    return msgspec.json.decode(FILE.read_bytes(), type=Table)
+def table() -> ModelSizeTable:
+    return msgspec.json.decode(FILE.read_bytes(), type=ModelSizeTable)
 
 
 class Windows(Mapping[str, int]):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from corral.machines.resolved_agent import ResolvedAgent
 
 
-def is_notional(dressed: ResolvedAgent) -> bool:
+def is_notional(resolved: ResolvedAgent) -> bool:
     """Return whether an agent works with a login and no key, so that its dollars are no bill."""
-    facts = dressed.agent.facts
-    if facts.local or dressed.profile.cost_usd is not None or any(dressed.env.get(name) for name in facts.keys):
+    facts = resolved.agent.facts
+    if facts.local or resolved.profile.cost_usd is not None or any(resolved.env.get(name) for name in facts.keys):
         return False
-    return any(dressed.login_file(name) is not None for name in facts.login)
+    return any(resolved.login_file(name) is not None for name in facts.login)
 
 
 def accounts_of(run: Run) -> list[str]:

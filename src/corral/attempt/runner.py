@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.attempt.affordable_fallback import Dress
+from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.proof import scoring
-from corral.attempt.proof.evidence import Evidence, Proof
-from corral.attempt.toolbox.toolbox import Toolbox
+from corral.attempt.proof.evidence import EvidenceCollector, Proof
+from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.model import AttemptRecord, Failure
 from corral.model.errors import StoreTrouble
 from corral.model.events import Ended, Noted
@@ -29,12 +29,17 @@ class AttemptRunner:
     """Takes one attempt from wherever it stands to its end."""
 
     def __init__(
-        self, recorder: AttemptEvents, node: Node, dress: Dress, where: AttemptMachine, toolbox: Toolbox
+        self,
+        attempt_events: AttemptEvents,
+        node: Node,
+        resolve: AgentResolver,
+        where: AttemptMachine,
+        toolbox: AttemptToolbox,
     ) -> None:
-        self.toolbox, self.recorder = toolbox, recorder
+        self.toolbox, self.events = toolbox, attempt_events
         self.machine, self.host = where.machine, where.host
-        self.record, self.attempt = recorder.record, recorder.attempt
-        self._work = AgentWork(recorder, node, dress, where, toolbox)
+        self.record, self.attempt = attempt_events.record, attempt_events.attempt
+        self._work = AgentWork(attempt_events, node, resolve, where, toolbox)
         self._end = AttemptEnd(self._work, self._collect)
         self.workspace = self._work.workspace
 
@@ -103,7 +108,7 @@ class AttemptRunner:
         if taken.left:
             self._keep_workspace(taken.left)
         if taken.saved:
-            self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
+            self.events.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
         if taken.commit:
             repository, base = self.host.repository, self.host.base
@@ -116,14 +121,14 @@ class AttemptRunner:
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
             self._work.guard.violate(self.machine.fitted.outside(change.files))
-        self.recorder.step("collected")
+        self.events.step("collected")
 
     def _keep_workspace(self, left: Sequence[str]) -> None:
         """Keep the workspace of work that is collected in part: what is missing on the branch is only there."""
         for line in left:
             self._say(f"not collected: {line}")
         self.record.kept = True
-        self.attempt.not_collected = self.recorder.redactor.value(tuple(left))
+        self.attempt.not_collected = self.events.redactor.value(tuple(left))
         self.attempt.workspace = f"{self.machine.path_of(self.workspace)}/work"
         self._say(f"its workspace is kept: {self.attempt.workspace}")
 
@@ -138,7 +143,7 @@ class AttemptRunner:
             await self._end.over(strayed)
             return
         proof = await self._checks()
-        self.attempt.checks, self.record.evidence = proof.results, self.recorder.redactor.value(proof.detail)
+        self.attempt.checks, self.record.evidence = proof.results, self.events.redactor.value(proof.detail)
         if self.host.stop.is_set():
             await self._end.over(Verdict("stopped"))
             return
@@ -146,14 +151,14 @@ class AttemptRunner:
         task, saved, fits = self.node.task, self.record.saved, self.node.output is not None
         verdict = judge.of_work(task, self.attempt, ended, proof.results, saved, gives_output=fits)
         if verdict.status == "done" and self.node.kind != "run":
-            self.attempt.evidence = self.recorder.redactor.value(proof.evidence)
+            self.attempt.evidence = self.events.redactor.value(proof.evidence)
             verdict = judge.of_evidence(verdict, self.attempt, self.host.plan.evidence.require, task, gives_output=fits)
         if verdict.status == "done" and self.node.scorers:
             self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, self._say)
         await self._end.over(verdict)
 
     def _say(self, text: str) -> None:
-        self.recorder.emit(Noted(text))
+        self.events.emit(Noted(text))
 
     async def _marks_left(self) -> list[str]:
         """Return files whose conflicts nobody resolved."""
@@ -168,22 +173,22 @@ class AttemptRunner:
         commit = self.attempt.commit or base
         unchanged_ok = task.read_only or task.unchanged_ok or self.node.output is not None
         if not task.checks or not (self.attempt.files_changed or unchanged_ok):
-            return Proof(evidence=grading.unchecked("there was no check"))
-        prover = Evidence(self.host, task, self.record, self.recorder.emit, self.recorder.store)
+            return Proof(evidence=grading.unchecked_evidence("there was no check"))
+        prover = EvidenceCollector(self.host, task, self.record, self.events.emit, self.events.store)
         return await prover.prove(commit, self.record.compared_with or base)
 
     def _had_finished(self) -> bool:
         """Look whether the agent had said its last word when its engine died: then it is not started again."""
-        if not self.recorder.read_back():
+        if not self.events.read_back():
             return False
         self._work.take("exited")
-        self.recorder.step("worked")
+        self.events.step("worked")
         return True
 
     async def _salvage(self) -> None:
         """Its engine died while the agent worked: keep its work, let another try go on."""
-        self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
-        self._work.desk.withdraw("it was ended before it was answered", self.attempt.id)
+        self.events.emit(Noted("corral was ended while this attempt worked; its work is kept"))
+        self._work.run_questions.withdraw("it was ended before it was answered", self.attempt.id)
         if self.host.stop.is_set():
             await self.toolbox.close(paused=self._work.paused)
         else:
@@ -198,5 +203,5 @@ class AttemptRunner:
 
 def can_continue(record: AttemptRecord) -> bool:
     """Tell whether a lost or limited attempt can be gone on with: by its agent's own session, or from a summary."""
-    parked = record.attempt.status == "limited" or agent_tries.lost(record.attempt)
+    parked = record.attempt.status == "limited" or agent_tries.is_lost(record.attempt)
     return parked and bool((record.resumes and record.attempt.session) or record.summary)

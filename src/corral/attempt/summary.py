@@ -18,14 +18,14 @@ from corral.model.events import Ended, Event, Spent
 from corral.model.flow import AgentChoice, Task
 from corral.rules.context import prompt, summary
 from corral.rules.context.summary import Facts
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.workspace import checkout
 
-LIMITS = Limits(timeout_seconds=300.0, idle_seconds=120.0)
+LIMITS = ProcessLimits(timeout_seconds=300.0, idle_seconds=120.0)
 Spending = Callable[[Tokens, float | None], None]
 
 
-class Answer(Struct, frozen=True):
+class SummaryAnswer(Struct, frozen=True):
     """What came back: words, or why there are none."""
 
     text: str = ""
@@ -38,7 +38,7 @@ def question(task: Task, facts: Facts, most: int) -> str:
     return prompt.for_summary(kept, summary.transcript(facts, 10 * most), most)
 
 
-async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
+async def ask(host: Host, named: str, told: str, spent: Spending) -> SummaryAnswer:
     """Ask an agent, NAME or NAME:MODEL, and return its last words; it never fails the attempt."""
     choice = AgentChoice.read(named)
     folder = host.state / "workspaces" / f"{host.attempt}-condense"
@@ -49,22 +49,24 @@ async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
     beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
     try:
         settings = load(Path(plan.repo), host.state, trust=False)
-        dressed = await program_variant.as_installed(resolve_agent(choice.name, settings, choice.account), host.state)
+        resolved = await program_variant.resolve_variant(
+            resolve_agent(choice.name, settings, choice.account), host.state
+        )
         made = await beside.make(folder, None)
         await beside.fit(made, scope.of_agent(plan.scopes, choice.name))
         asked = AgentTask(prompt=told, workspace="", home="", model=choice.model, read_only=True)
-        ears = AgentListeners(heard.append, _unheard, lambda _, tokens, __: metered.append(tokens))
-        ended = await beside.work(made, dressed, asked, LIMITS, ears)
+        listeners = AgentListeners(heard.append, _ignore_host, lambda _, tokens, __: metered.append(tokens))
+        ended = await beside.work(made, resolved, asked, LIMITS, listeners)
     except (CorralError, OSError) as error:
-        return Answer(trouble=str(error))
+        return SummaryAnswer(trouble=str(error))
     finally:
         await checkout.remove(folder)
     _settle(heard, metered, spent)
     last = next((event for event in reversed(heard) if isinstance(event, Ended)), None)
     if last is None or not last.ok:
         reason = last.error.message if last and last.error else f"it ended so: {ended.why}"
-        return Answer(trouble=reason)
-    return Answer(text=last.text)
+        return SummaryAnswer(trouble=reason)
+    return SummaryAnswer(text=last.text)
 
 
 def _settle(heard: list[Event], metered: list[Tokens], spent: Spending) -> None:
@@ -73,5 +75,5 @@ def _settle(heard: list[Event], metered: list[Tokens], spent: Spending) -> None:
     spent(tokens, told[-1].usd if told else None)
 
 
-def _unheard(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+def _ignore_host(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
     """Tell nobody which hosts it asked for: it works on no task."""

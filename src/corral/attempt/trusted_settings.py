@@ -24,7 +24,7 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
         trusts.add(mark, of=file_mark(file, content))
     trusted = is_there and trusts.has(mark)
     settings = loader.load(folder, trusted=mark if trusted else None)
-    if settings.untrusted and trusts.knew(file_mark(file, content)):
+    if settings.untrusted and trusts.has_file(file_mark(file, content)):
         changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content).files)
         settings = structs.replace(settings, changed=changed)
     for table in ("workspace", "hooks", "mcp"):

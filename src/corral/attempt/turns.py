@@ -12,7 +12,7 @@ from corral.attempt import model_sizes
 from corral.attempt import summary as summarising
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
-from corral.attempt.toolbox.toolbox import Toolbox
+from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.machines.host import AgentListeners
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.agent_api import AgentTask
@@ -23,7 +23,7 @@ from corral.rules.context.summary import Facts
 from corral.rules.context.usage import Gauge, window_of
 from corral.rules.flows import output, schemas
 from corral.rules.money import prices
-from corral.world.process import Exit, Limits
+from corral.world.process import Exit, ProcessLimits
 
 MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
 SHARE = 0.4  #: characters of a summary for each token of the window: a tenth of it
@@ -34,12 +34,12 @@ CUT_SECONDS = 30.0  #: an agent that is to be condensed may take this long to en
 ENDED = ("exited", "lingered", "cut")  #: by itself, or because we asked for it
 
 
-class Scene(Struct, frozen=True):
+class TurnContext(Struct, frozen=True):
     """What stays the same from turn to turn."""
 
     workspace: str
     dressed: ResolvedAgent
-    limits: Limits
+    limits: ProcessLimits
     ears: AgentListeners
     guide: str = ""
 
@@ -47,10 +47,12 @@ class Scene(Struct, frozen=True):
 class Turns:
     """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
 
-    def __init__(self, recorder: AttemptEvents, node: Node, where: AttemptMachine, toolbox: Toolbox) -> None:
-        self.recorder, self.node, self._toolbox = recorder, node, toolbox
+    def __init__(
+        self, attempt_events: AttemptEvents, node: Node, where: AttemptMachine, toolbox: AttemptToolbox
+    ) -> None:
+        self.events, self.node, self._toolbox = attempt_events, node, toolbox
         self._machine, self.host = where.machine, where.host
-        self.record, self.attempt = recorder.record, recorder.attempt
+        self.record, self.attempt = attempt_events.record, attempt_events.attempt
         self._policy = self.host.plan.condense
         self._asked_again = False
         self._condensed = self._shrunk = 0
@@ -59,7 +61,7 @@ class Turns:
         self._open: set[str] = set()  #: calls of tools that have not returned
         self._worked = False  #: in this turn
 
-    async def work(self, scene: Scene, asked: AgentTask) -> Exit:
+    async def work(self, scene: TurnContext, asked: AgentTask) -> Exit:
         """Work until nothing is left to tell the agent; return how its last turn ended."""
         ended = await self._turn(scene, asked)
         while (following := await self._next(scene, asked, ended.why)) is not None:
@@ -67,7 +69,7 @@ class Turns:
             ended = await self._turn(scene, asked)
         return ended
 
-    async def _turn(self, scene: Scene, asked: AgentTask) -> Exit:
+    async def _turn(self, scene: TurnContext, asked: AgentTask) -> Exit:
         self._open.clear()
         self._worked = self._ordered = False
         self._reason = ""
@@ -75,40 +77,40 @@ class Turns:
         facts = scene.dressed.agent.facts
         if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
             asyncio.get_running_loop().run_in_executor(None, prices.load)
-        self.recorder.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
+        self.events.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
         ended = await self._machine.work(scene.workspace, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()
         return ended
 
-    async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
-        ended = self.recorder.ended
+    async def _next(self, scene: TurnContext, asked: AgentTask, why: str) -> AgentTask | None:
+        ended = self.events.ended
         if self.host.stop.is_set() or why not in ENDED:
             return None
         well = ended is not None and ended.ok
         if not well and (why == "cut" or _too_long(ended)):
             return await self._from_summary(scene, asked, ended)
         if well and self.record.steers:
-            return self._steered(scene, asked)
+            return self._steer_task(scene, asked)
         wrong = self._misfits(ended)
         return self._again(scene, asked, wrong) if wrong else None
 
     def ended_well(self, why: str) -> bool:
-        ended = self.recorder.ended
+        ended = self.events.ended
         return why in ENDED and ended is not None and ended.ok and not self.host.stop.is_set()
 
     @property
     def task(self) -> Task:
         """Return its task, with what is special to this attempt."""
         task, conflicts = self.node.task, self.record.conflicts
-        words = f"{task.handoff}\n\n{prompt.conflicting(conflicts)}".strip() if conflicts else task.handoff
+        words = f"{task.handoff}\n\n{prompt.conflicting_merges(conflicts)}".strip() if conflicts else task.handoff
         return structs.replace(task, handoff=words)
 
     # --- the shape of its output
 
-    def schema(self, dressed: ResolvedAgent) -> Mapping[str, Any] | None:
+    def schema(self, resolved: ResolvedAgent) -> Mapping[str, Any] | None:
         """Return what the agent's output must fit, if its program takes that itself."""
         schema = self.node.output
-        match dressed.agent.facts.schema:
+        match resolved.agent.facts.schema:
             case "table" if schema is not None and schema.get("type") == "object":
                 return schema
             case "strict" if schema is not None:
@@ -116,10 +118,10 @@ class Turns:
             case _:
                 return None
 
-    def shaped(self, told: str, dressed: ResolvedAgent) -> str:
+    def with_output_instruction(self, told: str, resolved: ResolvedAgent) -> str:
         """Say in words what the output must fit, to an agent whose program takes no schema, or not this one."""
         wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it stands
-        return told if wanted is None or self.schema(dressed) else f"{told}\n\n{output.instruction(wanted)}"
+        return told if wanted is None or self.schema(resolved) else f"{told}\n\n{output.instruction(wanted)}"
 
     def _misfits(self, ended: Ended | None) -> tuple[str, ...]:
         schema = self.node.output
@@ -129,32 +131,32 @@ class Turns:
             return output.take(ended, schema).misfits
         return (ended.error.message,) if ended.error and ended.error.kind == "bad_output" else ()
 
-    def _again(self, scene: Scene, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
+    def _again(self, scene: TurnContext, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
         """Ask once more for an output that fits; that is no retry, and uses up none."""
         self._asked_again = True
-        last = self.recorder.ended
+        last = self.events.ended
         said = last.text if last else ""
         session = self._session()
-        told = output.asked_again(self.node.output or {}, wrong)
+        told = output.retry_prompt(self.node.output or {}, wrong)
         if session is None:
             worked = prompt.build(self.task, guide=scene.guide)
-            told = output.reminded(worked, said) + "\n\n" + told
-        self.recorder.emit(Rejected(wrong))
+            told = output.reminder_prompt(worked, said) + "\n\n" + told
+        self.events.emit(Rejected(wrong))
         return self._following(asked, told, session)
 
     # --- what a person wants besides
 
-    def _steered(self, scene: Scene, asked: AgentTask) -> AgentTask:
+    def _steer_task(self, scene: TurnContext, asked: AgentTask) -> AgentTask:
         """Prepare the turn in which an agent hears what it could not be told while it worked."""
-        steers, session = self._heed(), self._session()
-        told = prompt.steered(self.task, steers, remembers=session is not None, guide=scene.guide)
-        self.recorder.new_turn()
-        return self._following(asked, self.shaped(told, scene.dressed), session)
+        steers, session = self._take_steers(), self._session()
+        told = prompt.steer_prompt(self.task, steers, remembers=session is not None, guide=scene.guide)
+        self.events.new_turn()
+        return self._following(asked, self.with_output_instruction(told, scene.dressed), session)
 
-    def _heed(self) -> tuple[str, ...]:
+    def _take_steers(self) -> tuple[str, ...]:
         steers = self.record.steers
         for text in steers:
-            self.recorder.emit(Heeded(text))
+            self.events.emit(Heeded(text))
         return steers
 
     def _session(self) -> str | None:
@@ -163,7 +165,7 @@ class Turns:
     def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
         self._toolbox.new_turn()
         self.host.keep("prompt-next.txt", told)
-        left = self.recorder.purse.left()
+        left = self.events.budget.left()
         return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     # --- a window that is full
@@ -176,7 +178,7 @@ class Turns:
         if isinstance(event, ToolReturned):
             self._open.discard(event.call)
             self._worked = True
-        gauge = self.recorder.gauge
+        gauge = self.events.gauge
         if not self._reason and gauge and gauge.over and self._condensed < self._policy.most:
             self._reason = gauge.words()
         if self._reason and not self._open and (self._ordered or isinstance(event, ToolReturned)):
@@ -194,16 +196,16 @@ class Turns:
         if self._ordered:
             self._machine.cut()
 
-    async def _from_summary(self, scene: Scene, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
+    async def _from_summary(self, scene: TurnContext, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
         """Prepare a turn in a fresh session; None where that would not help."""
         reason = self._reason or f"its context became too long: {ended.error.message if ended and ended.error else ''}"
-        facts = summary.gather(self.recorder.story(), f"{self._machine.path_of(scene.workspace)}/work")
+        facts = summary.gather(self.events.story(), f"{self._machine.path_of(scene.workspace)}/work")
         if not self._worked and not self._ordered:
             if not facts.summaries or self._shrunk == MOST_SHRUNK:
                 return None  # its very first words are too long
             self._shrunk += 1
         if self._condensed >= self._policy.most:
-            self.recorder.emit(Noted(f"it was condensed {self._condensed} times already: [condense] most"))
+            self.events.emit(Noted(f"it was condensed {self._condensed} times already: [condense] most"))
             return None
         text, by = await self._summary(facts)
         if self.host.stop.is_set():
@@ -214,26 +216,26 @@ class Turns:
         steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
         self._machine.put(scene.workspace, place, steps)
         self.host.keep(f"summary-{number}.md", text)
-        self._heed()
-        self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
+        self._take_steers()
+        self.events.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
         told = prompt.from_summary(self.task, text, f"~/{place}", guide=scene.guide)
-        return self._following(asked, self.shaped(told, scene.dressed), None)
+        return self._following(asked, self.with_output_instruction(told, scene.dressed), None)
 
     async def _summary(self, facts: Facts) -> tuple[str, str]:
         """Return a summary, and who wrote it."""
         task, steers = self.node.task, self.record.steers
-        window = self.recorder.gauge.window if self.recorder.gauge else window_of(None, {})
+        window = self.events.gauge.window if self.events.gauge else window_of(None, {})
         most = min(MOST_SUMMARY, int(SHARE * window)) >> self._shrunk
         made = summary.build(task, facts, most, steers)
         if not self._policy.agent or self._shrunk:
             return made, "rules"
         told = summarising.question(task, facts, most)
-        answer = await summarising.ask(self.host, self._policy.agent, told, self.recorder.besides)
+        answer = await summarising.ask(self.host, self._policy.agent, told, self.events.besides)
         if not answer.text.strip() or len(answer.text) > 2 * most + 2000:
-            self.recorder.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
+            self.events.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
             return made, "rules"
         whole = not summary.missing(answer.text, summary.must_keep(task, facts, steers))
-        return answer.text if whole else summary.completed(answer.text, task, facts, steers), self._policy.agent
+        return answer.text if whole else summary.complete_summary(answer.text, task, facts, steers), self._policy.agent
 
 
 def _too_long(ended: Ended | None) -> bool:

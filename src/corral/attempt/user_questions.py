@@ -10,7 +10,7 @@ from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
-from corral.model.events import Event, Heard, Listener, Noted, UserAsked
+from corral.model.events import Event, Listener, Noted, RunEvent, UserAsked
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.interface import Store
@@ -30,7 +30,7 @@ class RunQuestions:
 
     def ask_for_money(self, question: Question) -> Entry:
         """Ask whether a run may spend more: one entry for each limit of a run, which offers the largest raise."""
-        return self._ask(question, replaces=lambda entry: limits.offered(question) > limits.offered(entry))
+        return self._ask(question, replaces=lambda entry: limits.offered_usd(question) > limits.offered_usd(entry))
 
     def _ask(self, question: Question, replaces: Callable[[Entry], bool] | None = None) -> Entry:
         with self._store.transaction():
@@ -95,4 +95,4 @@ class RunQuestions:
 
     def _note(self, event: Event, entry: Entry) -> None:
         self._store.note(self.run, event, at=time.time(), node=entry.node, attempt=entry.attempt)
-        tell(self._listen, Heard(self.run, entry.node, entry.attempt, event))
+        tell(self._listen, RunEvent(self.run, entry.node, entry.attempt, event))

@@ -9,52 +9,52 @@ from pathlib import Path
 from msgspec import structs
 
 from corral.attempt.events import AttemptEvents
-from corral.config.paths import person_file
+from corral.config.paths import user_file
 from corral.machines.host import Host
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Violation
 from corral.model.events import CalledTool, Event, Noted, Reached
 from corral.rules.scope import secret_paths
-from corral.rules.scope.foreign_paths import Grounds, strays
-from corral.rules.scope.refusals import Refusal
-from corral.rules.text.redact import Redactor, likely, passed
-from corral.world.sandbox.confine import own_processes
+from corral.rules.scope.foreign_paths import PathOwners, strays
+from corral.rules.scope.refusals import NetRefusal
+from corral.rules.text.redact import Redactor, likely_secrets, passed_secrets
+from corral.world.sandbox.confine import has_own_processes
 from corral.world.workspace import outside_changes
-from corral.world.workspace.outside_changes import Snapshot, Surroundings
+from corral.world.workspace.outside_changes import OutsideState, ProtectedFiles
 
 MOST_VIOLATIONS = 100  #: told of one attempt
 
 
-class Guard:
+class AttemptGuard:
     """Watches over one attempt."""
 
-    def __init__(self, recorder: AttemptEvents, host: Host) -> None:
-        self._recorder, self._host = recorder, host
-        recorder.redactor = host.redactor
-        self._before: Snapshot | None = None
-        self.refusals: list[Refusal] = []  #: by our proxies
+    def __init__(self, attempt_events: AttemptEvents, host: Host) -> None:
+        self._events, self._host = attempt_events, host
+        attempt_events.redactor = host.redactor
+        self._before: OutsideState | None = None
+        self.refusals: list[NetRefusal] = []  #: by our proxies
         self._needless: tuple[str, ...] = ()  # hosts that its agent asks for and works without
         self.reached_any = False  #: any host at all
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
-    def keep_secrets(self, dressed: ResolvedAgent, names: Sequence[str], token: str) -> Redactor:
+    def keep_secrets(self, resolved: ResolvedAgent, names: Sequence[str], token: str) -> Redactor:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
-        self._needless = dressed.agent.facts.needless_hosts
-        of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
-        given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
-        given |= passed({name: os.environ[name] for name in names if name in os.environ})
-        self._recorder.redactor = Redactor({**likely(os.environ), **given, "toolbox": token})
-        return self._recorder.redactor
+        self._needless = resolved.agent.facts.needless_hosts
+        of_agent = {*resolved.agent.facts.keys, *resolved.profile.env}
+        given = {name: value for name, value in resolved.env.items() if name in of_agent} | likely_secrets(resolved.env)
+        given |= passed_secrets({name: os.environ[name] for name in names if name in os.environ})
+        self._events.redactor = Redactor({**likely_secrets(os.environ), **given, "toolbox": token})
+        return self._events.redactor
 
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""
         needless = not allowed and host in self._needless
         if not needless:
-            self._recorder.emit(Reached(host, port, allowed, reason))
+            self._events.emit(Reached(host, port, allowed, reason))
         if allowed:
             self.reached_any = True
             return
-        self.refusals.append(Refusal(host, reason, needless))
+        self.refusals.append(NetRefusal(host, reason, needless))
         if needless:
             self._note_needless()
             return
@@ -64,13 +64,13 @@ class Guard:
         """Say once that hosts are refused which the agent asks for by itself: no violations of the task's."""
         if sum(each.needless for each in self.refusals) == 1:
             names = ", ".join(self._needless)
-            self._recorder.emit(Noted(f"refused without more words, since its agent works without them: {names}"))
+            self._events.emit(Noted(f"refused without more words, since its agent works without them: {names}"))
 
     def heard(self, event: Event, own: Sequence[str]) -> None:
         """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""
         if isinstance(event, CalledTool):
             host, home = self._host, str(Path.home())
-            grounds = Grounds(
+            grounds = PathOwners(
                 own=tuple(own),
                 others=(str(host.repository.folder), str(host.state)),
                 secrets=secret_paths.patterns(home),
@@ -79,7 +79,7 @@ class Guard:
             self.violate(strays(event.input, grounds))
 
     def violate(self, found: Sequence[Violation]) -> None:
-        attempt = self._recorder.attempt
+        attempt = self._events.attempt
         known = dict.fromkeys((*attempt.sandbox.violations, *found))
         attempt.sandbox = structs.replace(attempt.sandbox, violations=tuple(known)[:MOST_VIOLATIONS])
 
@@ -92,22 +92,22 @@ class Guard:
         if self._before is None:
             return
         found = outside_changes.differences(self._before, await self._snapshot())
-        told = outside_changes.told(found, boxed=own_processes(self._host.level))
+        told = outside_changes.classify_differences(found, boxed=has_own_processes(self._host.level))
         for note in told.notes:
-            self._recorder.emit(Noted(note))
+            self._events.emit(Noted(note))
         if told.violations:
             patch = await outside_changes.save(self._host.repository, self._before, told.violations)
             if patch:
                 self.patch = str(self._host.keep("foreign.patch", patch))
             self.violate(told.violations)
 
-    async def _snapshot(self) -> Snapshot:
+    async def _snapshot(self) -> OutsideState:
         host = self._host
         bare = host.level == "none"
-        around = Surroundings(
+        around = ProtectedFiles(
             repository=host.repository,
             state=host.state,
             siblings=host.siblings() if bare else (),
-            watched=(person_file(),),
+            watched=(user_file(),),
         )
         return await outside_changes.look(around, thorough=bare)

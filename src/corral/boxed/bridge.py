@@ -24,15 +24,15 @@ class Bridge:
 
     def run(self) -> None:
         """Go on until the agent closes our stdin."""
-        going: list[threading.Thread] = []
+        active: list[threading.Thread] = []
         for line in sys.stdin.buffer:
             if not line.strip():
                 continue
             self._free.acquire()
             thread = threading.Thread(target=self._hand_on, args=(line,))
             thread.start()
-            going = [each for each in going if each.is_alive()] + [thread]
-        for thread in going:
+            active = [each for each in active if each.is_alive()] + [thread]
+        for thread in active:
             thread.join()
 
     def _hand_on(self, line: bytes) -> None:

@@ -46,7 +46,7 @@ class Player:
             sys.exit(64)
         return bool(getattr(self, f"do_{kind}")(step[kind], step))
 
-    def _filled(self, text: str) -> str:
+    def _fill_placeholders(self, text: str) -> str:
         return text.replace("{prompt}", self.prompt).replace("{answer}", self.answer)
 
     def _tool(self, tool: str, shown: str) -> str:
@@ -56,13 +56,13 @@ class Player:
         return call
 
     def do_say(self, text: str, _: dict[str, Any]) -> None:
-        tell("said", text=self._filled(text))
+        tell("said", text=self._fill_placeholders(text))
 
     def do_write(self, path: str, step: dict[str, Any]) -> None:
         call = self._tool("write", path)
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self._filled(step.get("text", "")))
+        target.write_text(self._fill_placeholders(step.get("text", "")))
         tell("tool_returned", call=call, ok=True)
         tell("changed", path=path)
 
@@ -72,7 +72,7 @@ class Player:
         if step["find"] not in text:
             tell("tool_returned", call=call, ok=False, output=f"`{step['find']}` is not in {path}")
             return
-        Path(path).write_text(text.replace(step["find"], self._filled(step["replace"]), 1))
+        Path(path).write_text(text.replace(step["find"], self._fill_placeholders(step["replace"]), 1))
         tell("tool_returned", call=call, ok=True)
         tell("changed", path=path)
 
@@ -130,7 +130,7 @@ class Player:
         os._exit(code)
 
     def do_end(self, text: str, _: dict[str, Any]) -> bool:
-        tell("ended", ok=True, text=self._filled(text))
+        tell("ended", ok=True, text=self._fill_placeholders(text))
         return True
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MOST_DEEP = 100
 
 
-def _too_deep(value: object) -> bool:
+def _is_too_deep(value: object) -> bool:
     """Tell whether tables and lists are nested deeper than any setting is; whoever reads them may call itself."""
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:
@@ -53,7 +53,7 @@ class SettingsFile:
             raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
         except RecursionError:
             tables = None
-        if tables is None or _too_deep(tables):
+        if tables is None or _is_too_deep(tables):
             raise BadRequest(f"{path}: nested more than {MOST_DEEP} deep", hint="no setting is nested like that")
         file = cls(path, tables, text)
         if keys:
@@ -75,8 +75,8 @@ class SettingsFile:
     def where(self, first: str, *rest: str) -> str:
         """Name file and line of a key or a table, as far as the text shows it."""
         path = (first, *rest)
-        header = re.compile(rf"^\s*\[+{_dotted(path)}\]")
-        parent = re.compile(rf"^\s*\[+{_dotted(path[:-1])}\]") if rest else None
+        header = re.compile(rf"^\s*\[+{_key_pattern(path)}\]")
+        parent = re.compile(rf"^\s*\[+{_key_pattern(path[:-1])}\]") if rest else None
         key = re.compile(rf"^\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
         inside = parent is None
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -118,7 +118,7 @@ def inner_scope(file: SettingsFile, agent: str) -> dict[str, Any]:
     return cast("dict[str, Any]", table)
 
 
-def _dotted(path: tuple[str, ...]) -> str:
+def _key_pattern(path: tuple[str, ...]) -> str:
     return r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in path)
 
 

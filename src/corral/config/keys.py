@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.config.settings import Defaults, Notify, Telemetry
+from corral.config.settings import Defaults, NotifySettings, TelemetrySettings
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
@@ -32,8 +32,8 @@ TABLES: dict[str, type[Struct]] = {
     "limits": SlotLimits,
     "toolbox": ToolboxRules,
     "budget": BudgetTable,
-    "notify": Notify,
-    "telemetry": Telemetry,
+    "notify": NotifySettings,
+    "telemetry": TelemetrySettings,
     "mcp.*": McpProfile,
     "hooks": Hook,
     "defaults": Defaults,
@@ -65,7 +65,7 @@ CHANNELS = Path(__file__).parents[1] / "world" / "notify" / "channels"
 
 def channels() -> tuple[str, ...]:
     """Return the channels of `[notify]` that have no field of their own: a file each, called as their key."""
-    return tuple(sorted({file.stem for file in CHANNELS.glob("[a-z]*.py")} - {*Notify.__struct_fields__}))
+    return tuple(sorted({file.stem for file in CHANNELS.glob("[a-z]*.py")} - {*NotifySettings.__struct_fields__}))
 
 
 #: Keys that are read apart from their table's struct.

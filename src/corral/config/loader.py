@@ -12,11 +12,11 @@ from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
 from corral.config.keys import COUNTING, POWERFUL, channels
 from corral.config.money import budget_of
-from corral.config.paths import REPOSITORY_FILE, person_file
+from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.config.scopes import scopes_of
-from corral.config.settings import Config, Notify, Telemetry
+from corral.config.settings import Config, NotifySettings, TelemetrySettings
 from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
-from corral.model.errors import BadRequest, shortened
+from corral.model.errors import BadRequest, shorten_name
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
@@ -103,7 +103,8 @@ def _refuse_names(file: SettingsFile) -> None:
             )
         if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]{1,100}", name):
             raise BadRequest(
-                f"{where}: `{shortened(name)}` cannot be the name of an agent", hint="at most 100 characters, in a line"
+                f"{where}: `{shorten_name(name)}` cannot be the name of an agent",
+                hint="at most 100 characters, in a line",
             )
 
 
@@ -189,7 +190,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
 
     `trusted` is the fingerprint by which the person trusts the repository's file; None: they do not.
     """
-    mine = SettingsFile.read(person_file())
+    mine = SettingsFile.read(user_file())
     theirs = SettingsFile.read(repo / REPOSITORY_FILE) if repo else SettingsFile(Path(), {}, "")
     agents, untrusted = agents_of(mine, theirs, trusted=trusted is not None)
     setup = policies.setup(mine)
@@ -238,25 +239,25 @@ def _refuse_private(theirs: SettingsFile) -> None:
     """Refuse what a repository has no say in."""
     for name in ("notify", "accounts", "telemetry"):
         if name in theirs.tables:
-            raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {person_file()}")
+            raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {user_file()}")
 
 
-def notify() -> Notify:
+def notify() -> NotifySettings:
     """Read how the person wants to be told; a repository has no say in it."""
-    mine = SettingsFile.read(person_file())
+    mine = SettingsFile.read(user_file())
     table = mine.table("notify")
     others = {name: table[name] for name in channels() if name in table}
     own = {key: value for key, value in table.items() if key not in others}
-    ways = convert({**own, "others": others}, Notify, mine, "notify")
+    ways = convert({**own, "others": others}, NotifySettings, mine, "notify")
     if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
     return ways
 
 
-def telemetry() -> Telemetry:
+def telemetry() -> TelemetrySettings:
     """Read whom the person wants told of runs and attempts; a repository has no say in it."""
-    mine = SettingsFile.read(person_file())
-    told = convert(mine.table("telemetry"), Telemetry, mine, "telemetry")
+    mine = SettingsFile.read(user_file())
+    told = convert(mine.table("telemetry"), TelemetrySettings, mine, "telemetry")
     if told.otlp is not None and not told.otlp.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://")
     return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.config.files import SettingsFile, convert
-from corral.config.paths import person_file
+from corral.config.paths import user_file
 from corral.model.errors import BadRequest
 from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
@@ -18,7 +18,7 @@ def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:
         *theirs.table("budget")
     }:
         key = min(unheard)
-        raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {person_file()}")
+        raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {user_file()}")
     charge = 1.0 if own.unknown_cost_usd is None else own.unknown_cost_usd
     return Budget(
         limits=tuple(limits),
@@ -60,7 +60,7 @@ def _limits(file: SettingsFile) -> list[Limit]:
 def price_list() -> PriceList:
     """Read the prices that are ours: the person's prices.toml beside config.toml, and the file we ship."""
     shipped = Path(__file__).parent.with_name("prices.toml")
-    return PriceList(own=_prices(person_file().with_name("prices.toml")), shipped=_prices(shipped))
+    return PriceList(own=_prices(user_file().with_name("prices.toml")), shipped=_prices(shipped))
 
 
 def _prices(path: Path) -> PriceFile:

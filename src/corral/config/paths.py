@@ -17,7 +17,7 @@ def home() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "corral"
 
 
-def person_file() -> Path:
+def user_file() -> Path:
     """Return the path of the person's own settings."""
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"

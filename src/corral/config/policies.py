@@ -80,11 +80,11 @@ def toolbox(mine: SettingsFile, theirs: SettingsFile) -> ToolboxRules:
         depth=min(own.depth, repository.depth) if "depth" in theirs.table("toolbox") else own.depth,
         children=min(own.children, repository.children) if "children" in theirs.table("toolbox") else own.children,
         agents=own.agents,
-        delegate={giver: _allowed(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
+        delegate={giver: _allowed_receivers(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
     )
 
 
-def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _allowed_receivers(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return whom a role may hand work to by every table that says anything."""
     lists = [table.get(giver, table.get("*", ())) for table in tables if table]
     named = [set(each) for each in lists if "*" not in each]

@@ -37,7 +37,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
     idle: str | None = None
 
 
-class Notify(Struct, frozen=True, kw_only=True):
+class NotifySettings(Struct, frozen=True, kw_only=True):
     """How a person learns that something waits for them; `[notify]` of config.toml."""
 
     #: ring the terminal's bell when something waits for you in the inbox
@@ -51,7 +51,7 @@ class Notify(Struct, frozen=True, kw_only=True):
     others: Mapping[str, str] = field(default_factory=dict[str, str])  #: of further channels, by their names
 
 
-class Telemetry(Struct, frozen=True, kw_only=True):
+class TelemetrySettings(Struct, frozen=True, kw_only=True):
     """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
 
     #: an OpenTelemetry collector (OTLP over HTTP): its address; needs `corral[otel]`

@@ -53,26 +53,26 @@ MOST_FILES, MOST_TEXT, MOST_WORDS, MOST_TAILS = 200, 256 << 10, 5_000, 6
 MOST_ENTRIES, MOST_WILD = 1_000, 2  #: of a folder; steps of a path that hold a wildcard
 
 
-class Started(Struct, frozen=True):
+class StartedFiles(Struct, frozen=True):
     """The files of a repository that its corral.toml starts."""
 
     files: list[Path]
     whole: bool  #: else there are more than are looked at
 
 
-def started_files(folder: Path, content: bytes) -> Started:
+def started_files(folder: Path, content: bytes) -> StartedFiles:
     """Return the files below `folder` that this content of a corral.toml starts, and those that these name in turn."""
     try:
         tables = tomllib.loads(content.decode())
         texts = [text for name in STARTING for text in _texts(tables.get(name))]
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        return Started([], whole=True)  # it is refused anyway
+        return StartedFiles([], whole=True)  # it is refused anyway
     roles = [f".corral/roles/{text}.md" for text in _roles(tables.get("agents"))]
     search = _Search(Path(os.path.realpath(folder)))
     for text in (*texts, *roles):
         search.add_named(text)
     search.follow()
-    return Started(sorted(search.found), whole=search.whole)
+    return StartedFiles(sorted(search.found), whole=search.whole)
 
 
 def digest(folder: Path, content: bytes) -> bytes:
@@ -119,7 +119,7 @@ class _Search:
 
     def add_named(self, text: str) -> None:
         """Add the files that a text of corral.toml names, and the scripts of the folders that it names."""
-        for path in self._named(text, self._root):
+        for path in self._named_paths(text, self._root):
             self._add([path] if path.is_file() else self._scripts_in(path))
         self._add(self._matching(text, self._root))
 
@@ -130,7 +130,9 @@ class _Search:
             for script in list(self.found)[done:]:
                 done += 1
                 text = self._text_of(script)
-                self._add(path for path in self._named(text, script.parent) if path.is_file() and _is_script(path))
+                self._add(
+                    path for path in self._named_paths(text, script.parent) if path.is_file() and _is_script(path)
+                )
                 matching = self._matching(text, script.parent)
                 self._add(path for path in matching if not path.suffix or _is_script(path))
 
@@ -153,7 +155,7 @@ class _Search:
         folders = [path for word in words if (path := self._below(self._root, word)) and path.is_dir()]
         return list(dict.fromkeys((self._root, beside, *folders[:MOST_TAILS])))
 
-    def _named(self, text: str, beside: Path) -> list[Path]:
+    def _named_paths(self, text: str, beside: Path) -> list[Path]:
         """Return what a command or a script names below the repository: files, and folders other than its top."""
         words = self._words(text)
         known = [name for word in words for name in FILES_OF.get(word.rsplit("/", 1)[-1], ())]

@@ -11,7 +11,7 @@ from corral.engine.context import Context, Driver, Say
 from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Run, RunRecord
 from corral.model.errors import BadRequest
-from corral.model.server import Serving
+from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
 from corral.world import locks, process_identity, run_fence
@@ -31,8 +31,8 @@ class ActiveRuns:
     def __init__(self, context: Context, driver: Driver, land: MergeCall) -> None:
         self._context, self._driver, self._land = context, driver, land
         self._owner = context.owner
-        self._drives: dict[str, RunLoop] = {}
-        self._family: ChildRuns | None = None
+        self._loops: dict[str, RunLoop] = {}
+        self._child_runs: ChildRuns | None = None
         self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
         self.stopping: str | None = None  #: why everything here is to stop
 
@@ -41,36 +41,36 @@ class ActiveRuns:
         return self._context.store
 
     def __contains__(self, run: str) -> bool:
-        return run in self._drives
+        return run in self._loops
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
         from corral.engine import telemetry  # noqa: PLC0415
 
-        collecting = telemetry.opened(self._store, run, listen)
+        collecting = telemetry.open_telemetry(self._store, run, listen)
         record = self._store.run(run)
         try:
-            here = run_fence.entered(Fence(run, record.epoch, self._store.epoch))
-            with here, locks.waits(locks.Waiting(self._note_of(run, listen), self.end_suspended)):
-                await self._driven(record, collecting.hear if collecting else listen, patient=patient)
+            here = run_fence.act_within(Fence(run, record.epoch, self._store.epoch))
+            with here, locks.wait_by(locks.WaitPolicy(self._note_of(run, listen), self.end_suspended)):
+                await self._execute_loop(record, collecting.hear if collecting else listen, patient=patient)
         finally:
             if collecting:
                 await collecting.close()
         if self._store.run(run).status not in OPEN:
             await self._stop_left(run)
 
-    async def _driven(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
-        from corral.attempt.local import here  # noqa: PLC0415
+    async def _execute_loop(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
+        from corral.attempt.local import local_attempts  # noqa: PLC0415
         from corral.engine import base_pins  # noqa: PLC0415
         from corral.engine.run_loop import RunLoop  # noqa: PLC0415
 
         run = record.id
-        place = here(record.plan, self._office(run, listen))
+        place = local_attempts(record.plan, self._run_context(run, listen))
         drive = RunLoop(run, self._owner, self._store, place, listen)
         drive.patient = patient
-        drive.land_with(self._land)
+        drive.merge_with(self._land)
         drive.slot_freed = self._look_up
-        self._drives[run] = drive
+        self._loops[run] = drive
         self._store.queue.leave(run)
         if self.stopping:
             drive.stop(self.stopping)
@@ -79,18 +79,18 @@ class ActiveRuns:
             await drive.to_the_end()
             await base_pins.release(self._store, run)
         finally:
-            del self._drives[run]
+            del self._loops[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
                 self._store.release_lease(run, self._owner)
 
-    def _office(self, run: str, listen: Listener) -> RunContext:
+    def _run_context(self, run: str, listen: Listener) -> RunContext:
         """Return what the toolboxes of a run share."""
         from corral.attempt.toolbox.context import ChildRuns, RunContext  # noqa: PLC0415
 
-        self._family = self._family or ChildRuns(self._owner, self)
-        return RunContext(self._family, self._store, self._dresser(run), listen)
+        self._child_runs = self._child_runs or ChildRuns(self._owner, self)
+        return RunContext(self._child_runs, self._store, self._agent_resolver(run), listen)
 
-    def _dresser(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
+    def _agent_resolver(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.attempt.trusted_settings import load  # noqa: PLC0415
         from corral.machines.agent_lookup import resolve_agent  # noqa: PLC0415
@@ -110,12 +110,12 @@ class ActiveRuns:
         return run_document.build(self._store, run)
 
     def pause_child(self, run: str) -> None:
-        if run in self._drives:
-            self._drives[run].pause(None, "its parent")
+        if run in self._loops:
+            self._loops[run].pause(None, "its parent")
 
     async def stop_child(self, run: str) -> None:
-        if run in self._drives:
-            self._drives[run].stop("the attempt that spawned it has ended")
+        if run in self._loops:
+            self._loops[run].stop("the attempt that spawned it has ended")
         else:
             await self._driver.stop(run, "its parent")
 
@@ -130,38 +130,38 @@ class ActiveRuns:
     def stop(self, reason: str) -> None:
         """Stop everything that is driven here, now or in a moment."""
         self.stopping = self.stopping or reason
-        for drive in self._drives.values():
+        for drive in self._loops.values():
             drive.stop(reason)
 
     def poke(self, run: str) -> None:
         """Let a run that this process drives know at once; others hear the bell."""
-        if run in self._drives:
-            self._drives[run].hear()
+        if run in self._loops:
+            self._loops[run].hear()
 
     def _look_up(self) -> None:
         """Let all runs of this process look whether there is room for them now."""
-        for drive in self._drives.values():
+        for drive in self._loops.values():
             drive.look_up()
 
     # --- whose a run is
 
     def orphaned(self, run: str) -> bool:
         """Tell whether no process drives a run."""
-        return run_status.orphaned(self._store.run(run).owner)
+        return run_status.is_orphaned(self._store.run(run).owner)
 
     def take_over(self, run: str, *, force: bool = False) -> bool:
         """Own a run whose owner is dead on this machine or has let its lease run out; with force, any run.
 
         What the owner before may still write or start is refused by its fence: the epoch of the run is another one.
         """
-        if run in self._drives:
+        if run in self._loops:
             return False
         owner = self._store.run(run).owner
-        loser = owner if owner and (force or process_identity.alive(owner) is False) else None
+        loser = owner if owner and (force or process_identity.is_alive(owner) is False) else None
         now = time.time()
         if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
             return False
-        if owner and owner != self._owner and process_identity.alive(owner) is not False:
+        if owner and owner != self._owner and process_identity.is_alive(owner) is not False:
             self._ousted.add(owner)
             self._take_children(run, owner, now)
         return True
@@ -169,7 +169,7 @@ class ActiveRuns:
     def _take_children(self, run: str, owner: str, now: float) -> None:
         """Take the runs below one from the same owner: each has a lease of its own, which ends a little later."""
         for child in self._store.lineage.all_below(run):
-            if child not in self._drives and self._store.run(child).owner == owner:
+            if child not in self._loops and self._store.run(child).owner == owner:
                 self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
 
     def unblock(self, *, force: bool = False) -> float:
@@ -189,7 +189,7 @@ class ActiveRuns:
             return 0.0 if process_identity.end(ousted) else None
         owned = [(run, owner) for run, _, owner in self._store.pages.owned() if owner]
         theirs = [(run, owner) for run, owner in owned if process_identity.process_of(owner) == pid]
-        if not theirs or not process_identity.alive(theirs[0][1]):
+        if not theirs or not process_identity.is_alive(theirs[0][1]):
             return None
         left = min(run_status.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
         if left and not force:
@@ -199,15 +199,15 @@ class ActiveRuns:
     def _note_of(self, run: str, listen: Listener) -> Say:
         """Return what writes a line into the log of a run, and to who listens."""
         from corral.attempt.run_events import tell  # noqa: PLC0415
-        from corral.model.events import Heard, Noted  # noqa: PLC0415
+        from corral.model.events import Noted, RunEvent  # noqa: PLC0415
 
         def note(text: str) -> None:
             self._store.note(run, Noted(text), at=time.time())
-            tell(listen, Heard(run, None, None, Noted(text)))
+            tell(listen, RunEvent(run, None, None, Noted(text)))
 
         return note
 
-    async def unblocked(self, say: Say, *, force: bool = False) -> None:
+    async def wait_until_unblocked(self, say: Say, *, force: bool = False) -> None:
         """Wait until a process that was stopped while it wrote does not block the store any more."""
         import asyncio  # noqa: PLC0415 -- commands that only look start without it
 
@@ -237,10 +237,10 @@ class ActiveRuns:
         self._store.release_lease(run, self._owner)
         await detaching.detach(self._store, run)
 
-    def server(self) -> Serving | None:
+    def server(self) -> ServerRecord | None:
         """Return the server that is at work on this store."""
         found = self._store.queue.serving()
-        return found if found and process_identity.alive(found.owner) is not False else None
+        return found if found and process_identity.is_alive(found.owner) is not False else None
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""

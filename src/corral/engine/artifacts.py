@@ -16,12 +16,12 @@ from corral.model.events import Started
 from corral.model.flow import Flow
 
 if TYPE_CHECKING:
-    from corral.engine.clean import Cleaned
+    from corral.engine.clean import CleanedAttempt
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.merge.api import Merges
-    from corral.engine.restore import Restored
+    from corral.engine.restore import RestoredWork
     from corral.engine.verify import Verification
-    from corral.engine.views.changes import Change, Ends, FileChange, Fold, Looked
+    from corral.engine.views.changes import AttemptChange, ChangeSelection, Ends, FileDiff, Fold
     from corral.engine.views.compare import Comparison
     from corral.engine.views.evidence import EvidenceView
     from corral.engine.views.history import History
@@ -65,26 +65,26 @@ class Artifacts:
             await require(repository, run.run, [commit])
             await repository.patch(base, commit, sink)
 
-    async def change(self, looked: Looked) -> Change | None:
+    async def change(self, looked: ChangeSelection) -> AttemptChange | None:
         """Return the files of a change; None if nothing was changed."""
         from corral.engine.views import changes  # noqa: PLC0415
 
         ends = await self._ends(looked)
         return await changes.change(ends) if ends else None
 
-    async def changed_file(self, looked: Looked, path: str, old_path: str = "") -> FileChange:
+    async def changed_file(self, looked: ChangeSelection, path: str, old_path: str = "") -> FileDiff:
         """Return one file of a change, with its lines."""
         from corral.engine.views import changes  # noqa: PLC0415
 
         return await changes.file(await self._ends(looked), path, old_path)
 
-    async def folded_lines(self, looked: Looked, names: tuple[str, str], fold: Fold) -> FileChange:
+    async def folded_lines(self, looked: ChangeSelection, names: tuple[str, str], fold: Fold) -> FileDiff:
         """Return lines of a file (its new and its old name) that were folded, opened."""
         from corral.engine.views import changes  # noqa: PLC0415
 
         return await changes.lines(await self._ends(looked), names, fold)
 
-    async def _ends(self, looked: Looked) -> Ends | None:
+    async def _ends(self, looked: ChangeSelection) -> Ends | None:
         from corral.attempt.repositories import repository_of  # noqa: PLC0415
         from corral.engine.views.changes import Ends  # noqa: PLC0415
         from corral.model.merge import MergeRequest  # noqa: PLC0415
@@ -171,7 +171,7 @@ class Artifacts:
         record = next(each for each in self._store.attempts(run.run) if each.attempt.id == chosen.id)
         settings = load(Path(plan.repo), home, trust=False)
         known = agents.find(chosen.agent, settings.agents)
-        source = recordings.Source(
+        source = recordings.RecordingSource(
             attempt=chosen,
             turns=turn_log.turns(home / "logs" / chosen.id),
             profile=settings.agents.get(chosen.agent, AgentProfile()),
@@ -195,21 +195,21 @@ class Artifacts:
         """Return what is kept of an attempt, oldest first."""
         from corral.engine import restore as keeping  # noqa: PLC0415
 
-        return (await keeping.kept(self._store, keeping.parted(attempt)[0]))[2]
+        return (await keeping.find_snapshots(self._store, keeping.split_moment(attempt)[0]))[2]
 
-    async def restore(self, attempt: str, into: str | None) -> Restored:
+    async def restore(self, attempt: str, into: str | None) -> RestoredWork:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
         from corral.engine import restore as keeping  # noqa: PLC0415
 
         return await keeping.restore(self._store, attempt, into)
 
-    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[CleanedAttempt]:
         """Clean away ended runs; of unmerged work a hidden ref stays."""
         from corral.engine import clean as cleaning  # noqa: PLC0415
-        from corral.rules.text.cleaning import Limits, age, size  # noqa: PLC0415
+        from corral.rules.text.cleaning import CleaningLimits, age, size  # noqa: PLC0415
 
         unsaid = older is None and keep is None and disk is None
-        limits = Limits(
+        limits = CleaningLimits(
             older_seconds=age(older or "30d") if older or unsaid else None,
             keep=keep,
             disk_bytes=size(disk) if disk else None,

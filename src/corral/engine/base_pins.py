@@ -19,7 +19,7 @@ from corral.world.git.repository import Repository
 FOLDER = "pins"  #: of the state folder: a file for each base that is held for a run which is not stored yet
 
 
-class _Begun(Struct):
+class _PendingRun(Struct):
     """A run that is about to be stored: who makes it, and where its base is held."""
 
     owner: str
@@ -31,7 +31,7 @@ def begin(home: Path, run: str, owner: str, plan: RunPlan) -> None:
     """Note that the base of a run will be held before the run is stored: its process may be killed in between."""
     file = home / FOLDER / run
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    file.write_bytes(msgspec.json.encode(_Begun(owner, plan.repo, plan.git_dir)))
+    file.write_bytes(msgspec.json.encode(_PendingRun(owner, plan.repo, plan.git_dir)))
 
 
 def end(home: Path, run: str) -> None:
@@ -39,13 +39,13 @@ def end(home: Path, run: str) -> None:
     (home / FOLDER / run).unlink(missing_ok=True)
 
 
-async def release_begun(store: Store) -> None:
+async def release_pending(store: Store) -> None:
     """Let go of bases that were held for runs which were never stored: the processes that made them are gone."""
     known = {line.run for line in store.list_runs()}
     for file in sorted((store.folder / FOLDER).glob("*")):
         with contextlib.suppress(CorralError, OSError, msgspec.DecodeError):
-            begun = msgspec.json.decode(file.read_bytes(), type=_Begun)
-            if process_identity.alive(begun.owner) is not False:
+            begun = msgspec.json.decode(file.read_bytes(), type=_PendingRun)
+            if process_identity.is_alive(begun.owner) is not False:
                 continue  # at work, or on another machine
             git_dir = Path(begun.git_dir)
             if file.name not in known and git_dir.exists():

@@ -20,7 +20,7 @@ def choose(store: Store, run: Run, named: str, by: str) -> Run:
         raise BadRequest(f"run {run.run} is not over: {run.status}", hint="choose when all attempts are over")
     if run.merge.status == "merged":
         raise BadRequest(f"run {run.run} is merged already", hint=f"take that back first: corral undo {run.run}")
-    node, attempt = merge.chosen(run, named)[0]
+    node, attempt = merge.attempts_to_merge(run, named)[0]
     why = f"chosen by {by}"
     if attempt.status != "done":
         why += f", though it is {attempt.status}"

@@ -20,7 +20,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.model.errors import CorralError
 from corral.rules.text import cleaning as rules
 from corral.rules.text import names
-from corral.rules.text.cleaning import Ended, Limits
+from corral.rules.text.cleaning import CleaningLimits, EndedRun
 from corral.store.interface import Store
 from corral.world.git import merge_commits, object_cache, pins, snapshots
 from corral.world.git.repository import Repository
@@ -30,7 +30,7 @@ from corral.world.workspace import checkout, held_out
 EXPIRES_DAYS = 30
 
 
-class Cleaned(Struct, frozen=True, kw_only=True):
+class CleanedAttempt(Struct, frozen=True, kw_only=True):
     """What was done, or would be, with one attempt."""
 
     run: str
@@ -43,16 +43,16 @@ class Cleaned(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
-async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
+async def clean(store: Store, limits: CleaningLimits, *, dry: bool) -> list[CleanedAttempt]:
     """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month."""
     records = {line.run: store.run(line.run) for line in store.list_runs() if line.status not in (*OPEN, "limited")}
     attempts = {run: store.attempts(run) for run in records}
     ended = [
-        Ended(run=run, ended=record.ended or record.created, bytes=sum(_size(store, each) for each in attempts[run]))
+        EndedRun(run=run, ended=record.ended or record.created, bytes=sum(_size(store, each) for each in attempts[run]))
         for run, record in records.items()
     ]
-    done: list[Cleaned] = []
-    for run, why in sorted(rules.chosen(ended, limits, time.time()).items()):
+    done: list[CleanedAttempt] = []
+    for run, why in sorted(rules.runs_to_clean(ended, limits, time.time()).items()):
         found = [await _attempt(store, records[run], record, why, dry=dry) for record in attempts[run]]
         done += [each for each in found if each.removed or each.trouble]
         # A run that a budget stopped may still go on, from what its agents said.
@@ -60,7 +60,7 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
             store.history.forget_words(run)
             await _unpin(store, records[run])
     if not dry:
-        await base_pins.release_begun(store)
+        await base_pins.release_pending(store)
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
@@ -85,10 +85,10 @@ def _has_logs(store: Store, run: str) -> bool:
     return any((store.folder / "logs" / each.attempt.id).exists() for each in store.attempts(run))
 
 
-async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool) -> Cleaned:
+async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool) -> CleanedAttempt:
     name, repository = record.attempt.id, repository_of(run.plan, store.folder)
     folders = [folder for folder in _folders(store, record) if folder.exists()]
-    cleaned = Cleaned(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
+    cleaned = CleanedAttempt(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
     if not repository.git_dir.exists():
         return await _without_repository(cleaned, folders, dry=dry)
     if record.kept and not record.attempt.commit and Path(record.folder).exists() and not dry:
@@ -96,7 +96,7 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
             await _save(store, run, record, repository)
         except (CorralError, OSError) as error:
             return structs.replace(cleaned, trouble=f"its workspace stays: {error}")
-    found = await snapshots.listed(repository, _refs(run.id, name))
+    found = await snapshots.list_snapshots(repository, _refs(run.id, name))
     moves, kept, merged = await _moves(repository, run, name, found)
     removed = (*(ref for ref, commit in moves if commit is None), *map(str, folders))
     if not dry:
@@ -108,7 +108,7 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
     return structs.replace(cleaned, merged=merged, removed=removed, kept=kept)
 
 
-async def _without_repository(cleaned: Cleaned, folders: Sequence[Path], *, dry: bool) -> Cleaned:
+async def _without_repository(cleaned: CleanedAttempt, folders: Sequence[Path], *, dry: bool) -> CleanedAttempt:
     if not dry:
         for folder in folders:
             await checkout.remove(folder)
@@ -124,7 +124,7 @@ async def _moves(
     if last is None:
         return [], None, False
     target = await repository.commit_of(f"refs/heads/{run.plan.into}") if run.plan.into else None
-    env = await merge_commits.neutral(repository)
+    env = await merge_commits.neutral_environment(repository)
     different = dict.fromkeys(each.commit for each in (*ends, last))
     merged = target is not None and all(
         [await merge_commits.contains(repository, target, commit, env) for commit in different]
@@ -158,7 +158,7 @@ async def _expire(store: Store, run: RunRecord) -> None:
     repository = repository_of(run.plan, store.folder)
     if repository.git_dir.exists():
         today = datetime.now(UTC).strftime("%Y%m%d")
-        found = await snapshots.listed(repository, ["refs/corral/expiring"])
+        found = await snapshots.list_snapshots(repository, ["refs/corral/expiring"])
         over = [each.ref for each in found if each.ref.split("/")[3] < today]
         await snapshots.edit_refs(repository, [(ref, None) for ref in over])
 

@@ -11,7 +11,7 @@ from corral.config import paths
 from corral.engine.settings import Settings
 from corral.model import Request, Run, RunPlan
 from corral.model.events import Listener
-from corral.model.server import Serving
+from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.opening import open_store
 from corral.world import process_identity
@@ -25,7 +25,7 @@ class Context:
 
     def __init__(self, home: Path | None = None) -> None:
         self.home = home or paths.home()
-        self.owner = process_identity.me()
+        self.owner = process_identity.own_name()
         self._store: Store | None = None
 
     @property
@@ -53,7 +53,7 @@ class LocalRuns(Protocol):
     def __contains__(self, run: str) -> bool: ...
     def orphaned(self, run: str) -> bool: ...
     def poke(self, run: str) -> None: ...
-    def server(self) -> Serving | None: ...
+    def server(self) -> ServerRecord | None: ...
     async def detach(self, run: str) -> None: ...
 
 

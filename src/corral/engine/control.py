@@ -46,7 +46,7 @@ class Control:
         run = self._store.find(name)
         if self._store.run(run).status not in OPEN:
             raise BadRequest(f"run {run} is over: {self._store.run(run).status}", hint="see `corral ls`")
-        self._known(run, node)
+        self._check_node(run, node)
         if self._active_runs.orphaned(run):
             with self._store.transaction():
                 if node is None:
@@ -58,7 +58,7 @@ class Control:
         if answer and node is None and (status := await self._at_rest(run)) != "paused":
             return (
                 "it is paused as soon as its agents have ended"
-                if status in run_status.DRIVEN
+                if status in run_status.ACTIVE_STATUSES
                 else f"too late: it is {status}"
             )
         return answer or "it is paused as soon as its process hears of it"
@@ -66,7 +66,7 @@ class Control:
     async def unpause(self, name: str, node: str, by: str) -> str:
         """Let a paused node go on."""
         run = self._store.find(name)
-        self._known(run, node)
+        self._check_node(run, node)
         if self._active_runs.orphaned(run):
             self._store.move_node(run, NodeState(id=node))
             return f"`{node}` goes on with the run: corral resume {run}"
@@ -104,7 +104,7 @@ class Control:
 
     async def halt(self, by: str) -> HaltReport:
         """Stop every run, let none start, and wait for a while; return what really stopped and what did not."""
-        await self._active_runs.unblocked(lambda _: None)
+        await self._active_runs.wait_until_unblocked(lambda _: None)
         runs = self._money.halt(by)
         idle = tuple(run for run in runs if self._idle(run))
         busy = [run for run in runs if run not in idle]
@@ -132,7 +132,7 @@ class Control:
     def _idle(self, run: str) -> bool:
         """Return whether nothing of a run can be at work: it waits or rests, and no process drives it."""
         record = self._store.run(run)
-        return run_status.orphaned(record.owner) and not run_status.lost(record.status, record.owner)
+        return run_status.is_orphaned(record.owner) and not run_status.is_lost(record.status, record.owner)
 
     def waits_for(self, run: str, order: int) -> str:
         """Say what a user waits for who has ordered a run to stop, and how to wait no longer."""
@@ -146,7 +146,7 @@ class Control:
             " with --force at once"
         )
 
-    def _known(self, run: str, node: str | None) -> None:
+    def _check_node(self, run: str, node: str | None) -> None:
         names = [each.id for each in self._store.nodes(run)]
         if node is not None and node not in names:
             raise BadRequest(f"run {run} has no node `{node}`", hint=f"it has {', '.join(names[:20])}")
@@ -155,7 +155,7 @@ class Control:
         """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
         bell, until = self._store.watch(), time.monotonic() + REST_SECONDS
         try:
-            while (status := self._store.status(run)) in run_status.DRIVEN and time.monotonic() < until:
+            while (status := self._store.status(run)) in run_status.ACTIVE_STATUSES and time.monotonic() < until:
                 await bell.listen(0.2)
         finally:
             bell.close()

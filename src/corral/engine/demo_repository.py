@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corral.world import process
 from corral.world.git.repository import ENV
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.workspace import checkout
 
 RIVALS = ("plain.toml", "wordy.toml", "careless.toml")  #: who race in it, all at once
@@ -45,5 +45,5 @@ async def picture(repository: Path) -> str:
 
 
 async def _run(folder: Path, *argv: str) -> str:
-    finished = await process.run(Start(argv=argv, env=ENV, cwd=str(folder)))
+    finished = await process.run(ProcessStart(argv=argv, env=ENV, cwd=str(folder)))
     return finished.out.decode(errors="replace").rstrip()

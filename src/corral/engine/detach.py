@@ -18,10 +18,10 @@ async def detach(store: Store, run: str) -> None:
     """Start `corral resume` for a run that nobody drives; return once it does."""
     log = store.folder / "logs" / f"{run}.txt"
     argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
-    left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
+    left = process.start_detached(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
     bell = store.watch()
     try:
-        while run_status.orphaned(store.run(run).owner) and left.poll() is None:
+        while run_status.is_orphaned(store.run(run).owner) and left.poll() is None:
             await bell.listen(0.1)
     finally:
         bell.close()
@@ -33,7 +33,7 @@ async def detach(store: Store, run: str) -> None:
 async def to_background(store: Store, run: str) -> str:
     """Say in words who takes a queued run up: the server of the store, or a process that is started for it."""
     server = store.queue.serving()
-    if server and process_identity.alive(server.owner) is not False:
+    if server and process_identity.is_alive(server.owner) is not False:
         return f"queued: the server at {server.address} takes it up"
     await detach(store, run)
     return f"started in the background; watch it: corral logs -f {run}"

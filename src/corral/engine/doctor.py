@@ -14,18 +14,18 @@ from msgspec import Struct, structs
 from corral import agents
 from corral.attempt.trusted_settings import load
 from corral.config import loader
-from corral.config.paths import person_file
+from corral.config.paths import user_file
 from corral.config.settings import Config
 from corral.engine.context import Context
-from corral.machines.agent_lookup import placed
+from corral.machines.agent_lookup import locate_agent
 from corral.machines.resolved_agent import PLAYERS, ResolvedAgent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import CorralError, Untrusted
 from corral.world import process
 from corral.world.git import repository
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.sandbox import program_files
-from corral.world.sandbox.probe import Held, at_least, probe, usual
+from corral.world.sandbox.probe import ProbeResult, default_level, is_at_least, probe
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
@@ -51,7 +51,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class DoctorPart(Struct, frozen=True, kw_only=True):
     name: str
     ok: bool
     found: str
@@ -61,19 +61,19 @@ class Part(Struct, frozen=True, kw_only=True):
 class Doctor(Struct, frozen=True, kw_only=True):
     ok: bool
     agents: tuple[AgentReport, ...]
-    parts: tuple[Part, ...]
-    sandbox: Held  #: the level that holds, and what each better one lacks
+    parts: tuple[DoctorPart, ...]
+    sandbox: ProbeResult  #: the level that holds, and what each better one lacks
 
 
 async def examine(context: Context) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(context, strict=False)
-    held = await _held(context)
+    held = await _probe_sandbox(context)
     parts = [_sandbox(held), await _git(), _store(context), _settings(context)]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
-            Part(
+            DoctorPart(
                 name="agents",
                 ok=False,
                 found="no agent program was found",
@@ -111,7 +111,7 @@ def _load(context: Context, *, strict: bool) -> Config:
 async def _agent(name: str, settings: Config, told: Mapping[str | None, str | None] | None = None) -> AgentReport:
     """Report on one agent; `told` holds versions that are known, for one program may be several agents."""
     try:
-        agent, profile = placed(name, settings)
+        agent, profile = locate_agent(name, settings)
     except CorralError as error:
         return AgentReport(name=name, remedy=f"{error}; {error.hint}")
     facts = agent.facts
@@ -132,9 +132,9 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
     )
     if facts.programs and facts.programs[0] in PLAYERS:
         return structs.replace(report, program=BUILT_IN)
-    dressed = ResolvedAgent(name, agent, profile, {})
+    resolved = ResolvedAgent(name, agent, profile, {})
     try:
-        program = dressed.program(profile.program or facts.programs[0])
+        program = resolved.program(profile.program or facts.programs[0])
     except CorralError as error:
         return structs.replace(report, login="-", remedy=error.hint)
     known = told or {}
@@ -142,7 +142,7 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
     node = f" ({NODE})" if facts.install.startswith("npm ") else ""
     old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest{node}"
     remedy = old if version and _is_older(version, facts.oldest) else ""
-    return structs.replace(report, program=str(program), version=version, login=_login(dressed), remedy=remedy)
+    return structs.replace(report, program=str(program), version=version, login=_login(resolved), remedy=remedy)
 
 
 def _is_older(version: str, oldest: str) -> bool:
@@ -164,7 +164,7 @@ async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
         return None
     env = {"PATH": os.pathsep.join([str(program.parent), *program_files.SYSTEM_PATH]), "HOME": "/nonexistent"}
     try:
-        finished = await process.run(Start(argv=[str(program), *arguments], env=env), timeout=20)
+        finished = await process.run(ProcessStart(argv=[str(program), *arguments], env=env), timeout=20)
     except CorralError:
         return None
     told = finished.out.decode(errors="replace").strip()
@@ -179,9 +179,9 @@ def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:
     return next((given[name] for name in facts.address if given.get(name)), None)
 
 
-def _login(dressed: ResolvedAgent) -> str:
-    facts = dressed.agent.facts
-    keys = [key for key in facts.keys if key in os.environ or key in dressed.profile.settings]
+def _login(resolved: ResolvedAgent) -> str:
+    facts = resolved.agent.facts
+    keys = [key for key in facts.keys if key in os.environ or key in resolved.profile.settings]
     if keys:
         return keys[0]
     if any((Path.home() / name).is_file() for name in facts.login):
@@ -191,7 +191,7 @@ def _login(dressed: ResolvedAgent) -> str:
     return "-"
 
 
-async def _held(context: Context) -> Held:
+async def _probe_sandbox(context: Context) -> ProbeResult:
     """Ask anew, whatever is remembered: something may just have been mended, or broken."""
     with contextlib.suppress(OSError):  # then nothing is remembered; the store says why
         context.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -205,9 +205,9 @@ async def _held(context: Context) -> Held:
     return held
 
 
-def _sandbox(held: Held) -> Part:
-    needed = usual()
-    ok = at_least(held.level, needed)
+def _sandbox(held: ProbeResult) -> DoctorPart:
+    needed = default_level()
+    ok = is_at_least(held.level, needed)
     found = f"{held.level} ({held.launcher} launcher)"
     if ok and held.level not in ("full", "container"):
         found += (
@@ -215,28 +215,30 @@ def _sandbox(held: Held) -> Part:
             " small kernel objects (file locks, epoll entries, open files) are not counted: docs/security.md"
         )
     if ok:
-        return Part(name="sandbox", ok=True, found=found)
-    return Part(name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy)
+        return DoctorPart(name="sandbox", ok=True, found=found)
+    return DoctorPart(
+        name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy
+    )
 
 
-async def _git() -> Part:
+async def _git() -> DoctorPart:
     try:
-        return Part(name="git", ok=True, found=".".join(map(str, await repository.version())))
+        return DoctorPart(name="git", ok=True, found=".".join(map(str, await repository.version())))
     except CorralError as error:
-        return Part(name="git", ok=False, found=str(error), remedy=error.hint)
+        return DoctorPart(name="git", ok=False, found=str(error), remedy=error.hint)
 
 
-def _store(context: Context) -> Part:
+def _store(context: Context) -> DoctorPart:
     try:
         sound = context.store.integrity()
     except CorralError as error:
-        return Part(name="store", ok=False, found=str(error), remedy=error.hint)
+        return DoctorPart(name="store", ok=False, found=str(error), remedy=error.hint)
     if not context.store.writable:
         refusal = context.store.refusal()
-        return Part(
+        return DoctorPart(
             name="store", ok=False, found=f"{context.home} ({sound}, read-only): {refusal}", remedy=refusal.hint
         )
-    return Part(
+    return DoctorPart(
         name="store",
         ok=sound == "ok",
         found=f"{context.home} ({sound}; Python {sys.version.split()[0]})",
@@ -244,11 +246,11 @@ def _store(context: Context) -> Part:
     )
 
 
-def _settings(context: Context) -> Part:
+def _settings(context: Context) -> DoctorPart:
     file = context.settings.file(Path.cwd())
-    names = [str(path) for path in (person_file(), file) if path and path.is_file()]
+    names = [str(path) for path in (user_file(), file) if path and path.is_file()]
     try:
         load(file.parent if file else Path.cwd(), context.home, trust=False)
     except CorralError as error:
-        return Part(name="settings", ok=False, found=str(error), remedy=error.hint)
-    return Part(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")
+        return DoctorPart(name="settings", ok=False, found=str(error), remedy=error.hint)
+    return DoctorPart(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")

@@ -12,8 +12,8 @@ from msgspec import structs
 from corral.engine.context import Context, Say, Vet
 from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
-from corral.model.errors import BadRequest, StoreTrouble, while_driven
-from corral.model.events import Heard
+from corral.model.errors import BadRequest, StoreTrouble, during_run
+from corral.model.events import RunEvent
 from corral.store.interface import Store, Watch
 from corral.store.opening import begin_store
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0  #: how long an owner may take to stop before the user reads what is waited for
 
 
-def _unsaid(_: str) -> None:
+def _ignore_text(_: str) -> None:
     """Say nothing."""
 
 
-def _nobody(_: Heard) -> None:
+def _ignore_event(_: RunEvent) -> None:
     """Listen to nothing."""
 
 
@@ -235,18 +235,18 @@ class Engine:
 
     # --- submit, drive, stop, go on
 
-    async def submit(self, request: Request, say: Say = _unsaid) -> str:
+    async def submit(self, request: Request, say: Say = _ignore_text) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         return await self.requests.submit(request, say)
 
     async def drive(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
         """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
-        with while_driven():
+        with during_run():
             await self.drives.to_the_end(run, listen, patient=patient)
-            await self.merges.by_itself(run, listen)
+            await self.merges.merge_automatically(run, listen)
             return run_document.build(self._store, run)
 
-    async def stop(self, name: str, by: str, say: Say = _unsaid, *, force: bool = False) -> Run:
+    async def stop(self, name: str, by: str, say: Say = _ignore_text, *, force: bool = False) -> Run:
         """Stop a run, whoever owns it, and wait until it is over and its work is saved.
 
         An owner that does not answer loses the run when its lease is out, with force at once; then it is stopped here.
@@ -254,7 +254,7 @@ class Engine:
         run = self._with_expiry(name)
         if self._store.run(run).status not in OPEN:
             return run_document.build(self._store, run)
-        await self.drives.unblocked(say, force=force)
+        await self.drives.wait_until_unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
         bell = self._store.watch()
@@ -262,7 +262,7 @@ class Engine:
             while self._store.run(run).status in OPEN:
                 if run not in self.drives and self.drives.take_over(run, force=force):
                     self.control.order(run, "stop", by)  # its owner may have taken the first one
-                    return await self.drive(run, _nobody)
+                    return await self.drive(run, _ignore_event)
                 if not told and time.monotonic() - started > PATIENCE_SECONDS and run not in self.drives:
                     say(self.control.waits_for(run, order))
                     told = True
@@ -280,7 +280,7 @@ class Engine:
         if record.status in redo.PARKED:
             redo.wake_up(self._store, run)
         elif record.status == "done" and record.plan.merge == "auto":
-            await self.merges.by_itself(run, listen)  # it was cut off between its end and its landing
+            await self.merges.merge_automatically(run, listen)  # it was cut off between its end and its landing
             return run_document.build(self._store, run)
         elif record.status not in OPEN:
             again = (
@@ -299,7 +299,7 @@ class Engine:
         request = structs.replace(request, repo=self._store.run(run).plan.repo)
         flow = (await submit.prepare(request, self.home, self.requests.track_records)).plan.flow
         self.drives.own(run)
-        redo.changed(self._store, run, flow, say)
+        redo.apply_changed_flow(self._store, run, flow, say)
         return await self.drive(run, listen, patient=patient)
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
@@ -308,5 +308,5 @@ class Engine:
 
         run = self._with_expiry(name)
         self.drives.own(run)
-        redo.again(self._store, run, node, say)
+        redo.redo_nodes(self._store, run, node, say)
         return await self.drive(run, listen, patient=patient)

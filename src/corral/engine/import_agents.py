@@ -10,15 +10,15 @@ from msgspec import Struct, structs
 from corral import agents
 from corral.attempt import briefing
 from corral.config import loader
-from corral.config.paths import person_file
+from corral.config.paths import user_file
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
-from corral.rules.flows.tree import MOST_CHARACTERS, Unreadable
+from corral.rules.flows.tree import MOST_CHARACTERS, UnreadableYaml
 from corral.rules.text import agents_yaml
-from corral.rules.text.agents_yaml import Roster
+from corral.rules.text.agents_yaml import AgentList
 
 
-class Imported(Struct, frozen=True):
+class ImportedAgents(Struct, frozen=True):
     """Tables for a settings file, and what could not be said in them."""
 
     names: tuple[str, ...]
@@ -26,7 +26,7 @@ class Imported(Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
 
-def import_agents(path: Path, like: str) -> Imported:
+def import_agents(path: Path, like: str) -> ImportedAgents:
     """Read an agents.yaml; each agent becomes the known one `like`, with a role, a model and words of its own."""
     found, known = _read(path), agents.names({})
     for agent in found.agents:
@@ -38,12 +38,12 @@ def import_agents(path: Path, like: str) -> Imported:
     if base.like:
         raise BadRequest(f"--like {like}: it is itself like another agent", hint=f"--like {base.like}")
     agents.find(names[0], {names[0]: structs.replace(base, like=like)})  # raises if there is none
-    return Imported(names, agents_yaml.toml(found.agents, like), found.left_out)
+    return ImportedAgents(names, agents_yaml.toml(found.agents, like), found.left_out)
 
 
-def add(imported: Imported) -> Path:
+def add(imported: ImportedAgents) -> Path:
     """Append them to the person's settings, if none is there already; return that file."""
-    path = person_file()
+    path = user_file()
     taken = [name for name in imported.names if name in loader.load(None).agents]
     if taken:
         raise BadRequest(
@@ -65,7 +65,7 @@ def add(imported: Imported) -> Path:
     return path
 
 
-def _read(path: Path) -> Roster:
+def _read(path: Path) -> AgentList:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -74,6 +74,6 @@ def _read(path: Path) -> Roster:
         raise BadRequest(f"{path}: it is longer than 512 KB", hint="put long instructions into roles or skills")
     try:
         return agents_yaml.read(text, briefing.role_names())
-    except Unreadable as error:
+    except UnreadableYaml as error:
         wrong = error.mistake
         raise BadRequest(f"{path}:{wrong.line}:{wrong.column}: {wrong.message}", hint=wrong.hint) from error

@@ -13,7 +13,7 @@ from corral.machines.host import Host
 from corral.model import Attempt, Receipt, RunPlan
 from corral.rules.checks import receipts
 from corral.rules.text import names
-from corral.world.receipt_key import made_key
+from corral.world.receipt_key import get_or_make_key
 
 
 async def bring_up_to_date(plan: RunPlan, state: Path, attempt: Attempt) -> None:
@@ -31,4 +31,4 @@ async def bring_up_to_date(plan: RunPlan, state: Path, attempt: Attempt) -> None
         return
     lowered = structs.replace(noted, status=attempt.status, evidence=attempt.evidence)
     host = Host(plan, plan.flow.nodes[0].task, repository, state, attempt.id)
-    await receipt.note(host, receipts.seal(lowered, made_key(state)), lambda _: None)
+    await receipt.note(host, receipts.seal(lowered, get_or_make_key(state)), lambda _: None)

@@ -8,7 +8,7 @@ from corral.model.errors import BadRequest, CorralError
 from corral.world import machine_limits
 
 
-def explained(error: Exception) -> CorralError | None:
+def explain(error: Exception) -> CorralError | None:
     """Return an error of the machine in words; None for a fault of our own."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return CorralError(f"what was to be written has no room: {error.strerror}", hint="nothing stored is lost")

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct, field
 
 from corral import agents
-from corral.agents.replay import Reads
-from corral.machines.turn_log import WORKSPACE, Turn
+from corral.agents.replay import ReaderSettings
+from corral.machines.turn_log import WORKSPACE, RecordedTurn
 from corral.model import ENCODER, Attempt
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, CorralError
@@ -33,32 +33,32 @@ class _Entry(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=
     """One line of a recording."""
 
 
-class Head(_Entry, frozen=True, kw_only=True, tag="head"):
+class RecordingHead(_Entry, frozen=True, kw_only=True, tag="head"):
     recording: int
     agent: str
     version: str | None = None
     model: str | None = None
     argv: tuple[str, ...] = ()
-    reads: Reads = Reads()
+    reads: ReaderSettings = ReaderSettings()
     corral: str = ""
     checks: tuple[str, ...] = ()  #: that judged it; they judge a replay too, unless the person names others
     speed: float = 0.0  #: 0: as fast as possible; 1: as it was; 2: twice as fast
 
 
-class Line(_Entry, frozen=True, kw_only=True, tag="line"):
+class RecordedLine(_Entry, frozen=True, kw_only=True, tag="line"):
     at: float  #: seconds since its turn began
     text: str = ""
     base64: bytes = b""  #: where it is not UTF-8
 
 
-class End(_Entry, frozen=True, kw_only=True, tag="end"):
+class RecordingEnd(_Entry, frozen=True, kw_only=True, tag="end"):
     code: int
     why: str = "exited"
     stderr: str = ""
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
-class File(_Entry, frozen=True, kw_only=True, tag="file"):
+class RecordedFile(_Entry, frozen=True, kw_only=True, tag="file"):
     """One file of the change; without a mode it is gone."""
 
     path: str
@@ -68,7 +68,7 @@ class File(_Entry, frozen=True, kw_only=True, tag="file"):
     base64: bytes = b""
 
 
-_DECODE = msgspec.json.Decoder(Head | Line | End | File)
+_DECODE = msgspec.json.Decoder(RecordingHead | RecordedLine | RecordingEnd | RecordedFile)
 
 
 class Cleaning:
@@ -91,14 +91,14 @@ class Cleaning:
 def secrets_of(profile: AgentProfile, keys: tuple[str, ...]) -> dict[str, str]:
     """Return the values that an agent was given and nobody else is to see, as far as they are known now."""
     given = {name: os.environ[name] for name in (*keys, *profile.env) if name in os.environ}
-    return {**given, **redact.likely(profile.settings)}
+    return {**given, **redact.likely_secrets(profile.settings)}
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class RecordingSource(Struct, frozen=True, kw_only=True):
     """What a recording is made of."""
 
     attempt: Attempt
-    turns: Sequence[Turn]
+    turns: Sequence[RecordedTurn]
     profile: AgentProfile
     keys: tuple[str, ...]
     version: str | None
@@ -107,7 +107,7 @@ class Source(Struct, frozen=True, kw_only=True):
     checks: tuple[str, ...] = ()
 
 
-async def write(file: Path, source: Source) -> None:
+async def write(file: Path, source: RecordingSource) -> None:
     """Write a recording; one that exists is left alone."""
     whole = b"".join([ENCODER.encode(entry) + b"\n" async for entry in _entries(source)])
     if len(whole) > MOST_BYTES:
@@ -121,10 +121,12 @@ async def write(file: Path, source: Source) -> None:
         raise BadRequest(f"--recording {file}: {error.strerror}") from error
 
 
-async def _entries(source: Source) -> AsyncIterator[Head | Line | End | File]:
+async def _entries(
+    source: RecordingSource,
+) -> AsyncIterator[RecordingHead | RecordedLine | RecordingEnd | RecordedFile]:
     attempt, turns, profile = source.attempt, source.turns, source.profile
     clean = Cleaning(Redactor(secrets_of(profile, source.keys)), turns[-1].note.workspace)
-    yield Head(
+    yield RecordingHead(
         recording=FORMAT,
         agent=attempt.agent,
         version=source.version,
@@ -136,16 +138,16 @@ async def _entries(source: Source) -> AsyncIterator[Head | Line | End | File]:
     )
     for turn in turns:
         for at, line in turn.lines:
-            yield Line(at=at, **_content(clean.of_output(line)))
+            yield RecordedLine(at=at, **_content(clean.of_output(line)))
         words = clean.of_output(turn.stderr[-MOST_STDERR:]).decode(errors="replace")
         files = {name: clean.of_file(content) for name, content in turn.note.files.items()}
-        yield End(code=turn.note.code, why=turn.note.why, stderr=words, files=files)
+        yield RecordingEnd(code=turn.note.code, why=turn.note.why, stderr=words, files=files)
     if attempt.commit:
         for blob in await source.repository.blobs_changed(source.base, attempt.commit):
             if not blob.path.isprintable():
                 raise BadRequest(f"{blob.path!a} is no name that can be recorded", hint="rename the file")
             content = await source.repository.blob(blob.after) if blob.after else b""
-            yield File(path=blob.path, before=blob.before, mode=blob.mode, **_content(clean.of_file(content)))
+            yield RecordedFile(path=blob.path, before=blob.before, mode=blob.mode, **_content(clean.of_file(content)))
 
 
 def _content(content: bytes) -> dict[str, Any]:
@@ -155,13 +157,13 @@ def _content(content: bytes) -> dict[str, Any]:
         return {"base64": content}
 
 
-def _reads(profile: AgentProfile) -> Reads:
+def _reads(profile: AgentProfile) -> ReaderSettings:
     settings = {
         name: value
         for name, value in profile.settings.items()
-        if SWITCH.fullmatch(value) and name not in redact.likely({name: value})
+        if SWITCH.fullmatch(value) and name not in redact.likely_secrets({name: value})
     }
-    return Reads(
+    return ReaderSettings(
         command=("recorded",) if profile.command else (),
         output=profile.output,
         result=profile.result,
@@ -172,14 +174,14 @@ def _reads(profile: AgentProfile) -> Reads:
     )
 
 
-def check(path: Path) -> Head:
+def check(path: Path) -> RecordingHead:
     """Read a recording through and say in one line what is wrong with it."""
     try:
         rows = list(_rows(path))
     except OSError as error:
         raise BadRequest(f"--agent replay:{path}: {error.strerror}") from error
     head = rows[0] if rows else None
-    if not isinstance(head, Head) or not any(isinstance(row, End) for row in rows):
+    if not isinstance(head, RecordingHead) or not any(isinstance(row, RecordingEnd) for row in rows):
         raise BadRequest(f"--agent replay:{path}: not a whole recording", hint=HOW)
     if head.recording != FORMAT:
         raise BadRequest(
@@ -187,7 +189,9 @@ def check(path: Path) -> Head:
             hint="record it anew, or take the corral that made it",
         )
     for row in rows:
-        if isinstance(row, File) and (row.path.startswith("/") or ".." in row.path.split("/") or _in_git(row.path)):
+        if isinstance(row, RecordedFile) and (
+            row.path.startswith("/") or ".." in row.path.split("/") or _in_git(row.path)
+        ):
             raise BadRequest(f"--agent replay:{path}: it would change {row.path}, outside its workspace", hint=HOW)
     try:
         agents.find(head.agent, {head.agent: head.reads.profile})
@@ -202,7 +206,7 @@ def _in_git(path: str) -> bool:
     return any(part.lower() == ".git" for part in path.split("/"))
 
 
-def _rows(path: Path) -> Iterator[Head | Line | End | File]:
+def _rows(path: Path) -> Iterator[RecordingHead | RecordedLine | RecordingEnd | RecordedFile]:
     if path.stat().st_size > 2 * MOST_BYTES:
         raise BadRequest(f"--agent replay:{path}: bigger than any recording", hint=HOW)
     for number, text in enumerate(path.read_bytes().splitlines(), 1):

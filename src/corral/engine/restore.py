@@ -23,7 +23,7 @@ from corral.world.git.snapshots import Snapshot
 RESTORE_SECONDS = 3600.0  #: for collecting what was too much before; the user is there and may stop it
 
 
-class Restored(Struct, frozen=True):
+class RestoredWork(Struct, frozen=True):
     """What was brought back, and where it is now."""
 
     attempt: str
@@ -35,13 +35,13 @@ class Restored(Struct, frozen=True):
     workspace: str | None = None  #: where that is
 
 
-def parted(name: str) -> tuple[str, str]:
+def split_moment(name: str) -> tuple[str, str]:
     """Part ATTEMPT@TIME; `@last` is a name of its own."""
     attempt, _, moment = name[1:].partition("@")
     return name[:1] + attempt, moment
 
 
-async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]]:
+async def find_snapshots(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]]:
     """Return an attempt's id and all that is kept of it, oldest first; what was collected at its end comes last."""
     run = store.find(name.rpartition("-")[0] or name)
     records = {record.attempt.id: record.attempt for record in store.attempts(run)}
@@ -52,16 +52,16 @@ async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]
     repository = repository_of(store.run(run).plan, store.folder)
     await require(repository, run, [])
     ends = [naming.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
-    timed = await _listed(repository, [f"refs/corral/snapshots/{name}"])
-    collected = await _listed(repository, ends)
+    timed = await _readable_snapshots(repository, [f"refs/corral/snapshots/{name}"])
+    collected = await _readable_snapshots(repository, ends)
     if not collected and name in records and (commit := records[name].commit) and await repository.commit_of(commit):
         collected = [Snapshot("", commit, "")]  # its ref has expired; what it held is still there, or merged
     return repository, name, [*timed, *collected]
 
 
-async def _listed(repository: Repository, prefixes: Sequence[str]) -> list[Snapshot]:
+async def _readable_snapshots(repository: Repository, prefixes: Sequence[str]) -> list[Snapshot]:
     """Return what is kept below these refs and can be read: a damaged disk can leave a ref that leads to nothing."""
-    found = await snapshots.listed(repository, prefixes)
+    found = await snapshots.list_snapshots(repository, prefixes)
     return [each for each in found if await notes.is_whole(repository, each.commit)]
 
 
@@ -83,20 +83,20 @@ async def _collect(store: Store, name: str) -> list[Snapshot]:
         raise BadRequest(
             f"the work of {name} cannot be collected: {error}", hint=f"its files are in {record.folder}/work"
         ) from error
-    return await snapshots.listed(repository, [naming.hidden_ref(name)])
+    return await snapshots.list_snapshots(repository, [naming.hidden_ref(name)])
 
 
 async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
-    found = await snapshots.listed(repository, ["refs/corral/expiring"])
+    found = await snapshots.list_snapshots(repository, ["refs/corral/expiring"])
     return [each for each in found if each.ref.endswith(f"/{attempt}")]
 
 
-async def restore(store: Store, name: str, into: str | None) -> Restored:
+async def restore(store: Store, name: str, into: str | None) -> RestoredWork:
     """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder.
 
     What could not be collected stays in the workspace, which is named.
     """
-    restored = await _restored(store, name, into)
+    restored = await _restore(store, name, into)
     attempt = _partly_collected(store, restored.attempt)
     if attempt is None:
         return restored
@@ -111,9 +111,9 @@ def _partly_collected(store: Store, attempt: str) -> Attempt | None:
     return next((each for each in found if each.workspace and Path(each.workspace).exists()), None)
 
 
-async def _restored(store: Store, name: str, into: str | None) -> Restored:
-    attempt, moment = parted(name)
-    repository, attempt, found = await kept(store, attempt)
+async def _restore(store: Store, name: str, into: str | None) -> RestoredWork:
+    attempt, moment = split_moment(name)
+    repository, attempt, found = await find_snapshots(store, attempt)
     if not moment and not any(not each.at for each in found):
         found = [*found, *await _collect(store, attempt)]
     chosen = _at(found, moment) if moment else (found[-1] if found else None)
@@ -128,8 +128,10 @@ async def _restored(store: Store, name: str, into: str | None) -> Restored:
         folder = Path(into).expanduser().resolve()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise BadRequest(f"--into {into}: that folder is not empty", hint="name a new one")
-        await snapshots.lay_files(repository, chosen.commit, folder, await merge_commits.neutral(repository))
-        return Restored(attempt, chosen.commit, chosen.at, folder=str(folder))
+        await snapshots.lay_files(
+            repository, chosen.commit, folder, await merge_commits.neutral_environment(repository)
+        )
+        return RestoredWork(attempt, chosen.commit, chosen.at, folder=str(folder))
     branch = into or f"corral/restored/{attempt}" + (f"-{chosen.at}" if chosen.at else "")
     now = await repository.commit_of(f"refs/heads/{branch}")
     if now != chosen.commit:
@@ -139,12 +141,12 @@ async def _restored(store: Store, name: str, into: str | None) -> Restored:
         if checked.code != 0:
             raise BadRequest(f"--into {into}: that is no name for a branch", hint="a folder begins with . or /")
         await snapshots.edit_refs(repository, [(f"refs/heads/{branch}", chosen.commit)])
-    return Restored(attempt, chosen.commit, chosen.at, branch=branch)
+    return RestoredWork(attempt, chosen.commit, chosen.at, branch=branch)
 
 
 async def _nothing(repository: Repository, attempt: str, moment: str, found: list[Snapshot]) -> BadRequest:
     """Return that nothing can be brought back, and what else there is of an attempt: other times, or other branches."""
-    beside = await _listed(repository, [f"refs/corral/saved/{attempt}"])
+    beside = await _readable_snapshots(repository, [f"refs/corral/saved/{attempt}"])
     if beside and not found:
         names = ", ".join(each.ref for each in beside)
         return BadRequest(

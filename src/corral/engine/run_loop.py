@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.attempt.local import AttemptRun, Place
+from corral.attempt.local import AttemptFactory, AttemptRun
 from corral.attempt.proof.tree_runs import BESIDE
 from corral.attempt.proof.varied_runs import Variations
 from corral.attempt.raises import needed_usd
@@ -19,24 +19,24 @@ from corral.attempt.runner import can_continue
 from corral.attempt.user_questions import RunQuestions
 from corral.engine import lowered_notes, takeover
 from corral.engine.inbox.gates import Gates
-from corral.engine.merge.flow_merges import Landings, MergeCall
+from corral.engine.merge.flow_merges import FlowMerges, MergeCall
 from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import StoreTrouble, TakenOver
-from corral.model.events import Event, Heard, Listener, Noted, StatusChanged
+from corral.model.events import Event, Listener, Noted, RunEvent, StatusChanged
 from corral.rules.context import prompt
 from corral.rules.race import second_reader, variation
 from corral.rules.race.contest import Halt
 from corral.rules.schedule import agent_tries, redo
-from corral.rules.schedule.actions import Action, Ask, Choose, Expand, Finish, Land, Lower, Settle, Vary
-from corral.rules.schedule.agent_tries import Begin, GoOn, Park, WaitUntil
+from corral.rules.schedule.actions import Action, AskAtGate, Choose, Expand, FinishRun, Lower, Settle, StartMerge, Vary
+from corral.rules.schedule.agent_tries import Begin, Park, ResumeAttempt, WaitUntil
 from corral.rules.schedule.decide import Schedule
 from corral.rules.text import names
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
 from corral.world import clock, run_fence
-from corral.world.receipt_key import made_key
+from corral.world.receipt_key import get_or_make_key
 from corral.world.workspace import checkout
 
 FLUSH_SECONDS = 0.05
@@ -46,15 +46,15 @@ RENEW_SECONDS = 3.0
 class RunLoop:
     """One run in this process, for as long as this process owns it."""
 
-    def __init__(self, run: str, owner: str, store: Store, place: Place, listen: Listener) -> None:
+    def __init__(self, run: str, owner: str, store: Store, place: AttemptFactory, listen: Listener) -> None:
         self.run, self.owner, self.store, self._place, self.listen = run, owner, store, place, listen
-        self._landings: Landings | None = None
+        self._merges: FlowMerges | None = None
         self.plan = store.run(run).plan
         self._slots = Slots(store, run, owner, self.plan)
         self.schedule = Schedule(self.plan.flow, self.plan.retry, room=self._slots)
         self.slot_freed: Callable[[], None] = lambda: None  #: other runs of this process may wait for it
-        self.courses: dict[str, AttemptRun] = {}
-        self._driven: dict[str, asyncio.Task[None]] = {}
+        self.attempts: dict[str, AttemptRun] = {}
+        self._attempt_tasks: dict[str, asyncio.Task[None]] = {}
         self._orders = Orders(self)
         self._gates = Gates(RunQuestions(run, store, listen))
         self._halted: set[str] = set()
@@ -70,7 +70,7 @@ class RunLoop:
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
-        made_key(self.store.folder)  # before any attempt remembers what is around it
+        get_or_make_key(self.store.folder)  # before any attempt remembers what is around it
         try:
             self._begin(self._keep_lease())
             records = self.store.attempts(self.run)
@@ -90,13 +90,13 @@ class RunLoop:
             await asyncio.gather(*self._corrections)
             await self._remove_leavings(self.store.attempts(self.run))
         finally:
-            left = (*self._background, *self._corrections, *self._driven.values())
+            left = (*self._background, *self._corrections, *self._attempt_tasks.values())
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, self._gates.close(), return_exceptions=True)
             await self._variations.close()
-            if self._landings:
-                await self._landings.close()
+            if self._merges:
+                await self._merges.close()
             with contextlib.suppress(StoreTrouble):  # then others learn of it when this process is gone
                 self._slots.leave()
             self.slot_freed()
@@ -119,8 +119,8 @@ class RunLoop:
     def stop(self, reason: str) -> None:
         """End all attempts, keep their work, and let the run reach its end as `stopped`."""
         self.schedule.stop(reason)
-        for course in self.courses.values():
-            course.stop()
+        for attempt_run in self.attempts.values():
+            attempt_run.stop()
         self._wake.set()
 
     def pause(self, node: str | None, by: str) -> None:
@@ -131,9 +131,9 @@ class RunLoop:
             self.schedule.hold(node)
             self.store.move_node(self.run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
             self.note(StatusChanged("node", node, "paused", f"by {by}"), node)
-        for course in self.courses.values():
-            if node is None or course.record.node == node:
-                course.pause()
+        for attempt_run in self.attempts.values():
+            if node is None or attempt_run.record.node == node:
+                attempt_run.pause()
         self._wake.set()
 
     def unpause(self, node: str) -> None:
@@ -141,17 +141,17 @@ class RunLoop:
         self.store.move_node(self.run, NodeState(id=node, status="queued"))
         self._wake.set()
 
-    def land_with(self, land: MergeCall) -> None:
+    def merge_with(self, land: MergeCall) -> None:
         """Say how merges are made."""
-        self._landings = Landings(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
+        self._merges = FlowMerges(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
 
     def note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
-        tell(self.listen, Heard(self.run, node, attempt, event))
+        tell(self.listen, RunEvent(self.run, node, attempt, event))
 
     def hear(self) -> None:
         """Take orders and answers that were stored by this very process: the store wakes others only."""
-        with run_fence.entered(self._fence) if self._fence else contextlib.nullcontext():
+        with run_fence.act_within(self._fence) if self._fence else contextlib.nullcontext():
             self._orders.take()
             self.look_up()
 
@@ -172,7 +172,7 @@ class RunLoop:
     async def _turn(self) -> bool:
         self._wake.clear()
         if self._pausing and not self.schedule.stopping:
-            if not self._driven:
+            if not self._attempt_tasks:
                 self._rest(self._pausing)
                 return True
             with self.store.transaction():
@@ -183,7 +183,7 @@ class RunLoop:
         now = time.time()
         with self.store.transaction():
             freed = self._slots.open_turn(now)
-            over = [*self._gates.answered(), *(self._landings.ended() if self._landings else ())]
+            over = [*self._gates.answered(), *(self._merges.ended() if self._merges else ())]
             self._take_variations()
             answered = [action for settle in over for action in self.schedule.ended(settle)]
             decided = self.schedule.decide(now)
@@ -193,7 +193,7 @@ class RunLoop:
         if freed:
             self.slot_freed()
         for record in records:  # driven only once it is stored that they are
-            self._drive(record)
+            self._start_attempt(record)
         if not finished:
             await self._something_happens(wait)
         return finished
@@ -201,7 +201,7 @@ class RunLoop:
     def _act(self, actions: list[Action]) -> tuple[bool, float | None, list[AttemptRecord]]:
         """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
         records = [record for action in actions if (record := self._do(action))]
-        if actions and isinstance(last := actions[-1], Finish):
+        if actions and isinstance(last := actions[-1], FinishRun):
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
             else:
@@ -213,15 +213,15 @@ class RunLoop:
             return False, 0.0, records
         waits = [action for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(waits, key=lambda action: action.time)) if waits else None
-        merging = (self._landings is not None and self._landings.at_work) or self._variations.at_work
+        merging = (self._merges is not None and self._merges.at_work) or self._variations.at_work
         if self._slots.waiting:
             wait = LOOK_AGAIN_SECONDS if wait is None else min(wait, LOOK_AGAIN_SECONDS)
-        idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
+        idle = wait is None and not records and not self._attempt_tasks and not merging and not self._wake.is_set()
         if idle and self.schedule.held and not self._gates.waiting:
             self._move("paused", "paused: " + ", ".join(sorted(self.schedule.held)))
             return True, None, []
         if idle and (self._left() or (self._gates.waiting and not self.patient)):
-            self._leave_to_person()
+            self._leave_to_user()
             return True, None, []
         if (deadline := self._gates.next_deadline()) is not None:
             due = max(0.0, deadline - time.time())
@@ -233,7 +233,7 @@ class RunLoop:
         match action:
             case Begin():
                 return self._new_attempt(action)
-            case GoOn():
+            case ResumeAttempt():
                 self._slots.hold(action.attempt, action.record.attempt.agent)
                 return action.record
             case Halt():
@@ -246,9 +246,9 @@ class RunLoop:
                 self._gates.park(action)
             case Vary() | Lower():
                 self._vary(action) if isinstance(action, Vary) else self._lower(action)
-            case Ask() | Choose():
+            case AskAtGate() | Choose():
                 self._ask(action)
-            case Land():
+            case StartMerge():
                 self._land(action.node)
             case _:
                 pass
@@ -269,10 +269,10 @@ class RunLoop:
         for task in self._background:
             if task.done():
                 task.result()  # these never end by themselves: the store or the lease is lost
-        for attempt, task in list(self._driven.items()):
+        for attempt, task in list(self._attempt_tasks.items()):
             if task.done():
-                record = self.courses.pop(attempt).record
-                del self._driven[attempt]
+                record = self.attempts.pop(attempt).record
+                del self._attempt_tasks[attempt]
                 self._slots.over(attempt)
                 task.result()  # our own fault is raised here, after it was recorded
                 self.schedule.heard(record, driven=False)
@@ -331,27 +331,27 @@ class RunLoop:
             record.heads, record.start = before.heads or record.heads, record.start or before.start
             record.compared_with = before.compared_with
         if action.retry_of and (
-            agent_tries.lost(before.attempt) or before.attempt.status in ("limited", "over_budget")
+            agent_tries.is_lost(before.attempt) or before.attempt.status in ("limited", "over_budget")
         ):
             self.store.lineage.hand_over(self.run, before.attempt.id, record.attempt.id)
         record.steers = before.steers
 
-    def _drive(self, record: AttemptRecord) -> None:
-        course = self._place(record, self.schedule.node_of(record))
+    def _start_attempt(self, record: AttemptRecord) -> None:
+        attempt_run = self._place(record, self.schedule.node_of(record))
         if self.schedule.stopping:
-            course.stop()
+            attempt_run.stop()
         self.schedule.heard(record, driven=True)
-        task = asyncio.create_task(course.carry_out())
+        task = asyncio.create_task(attempt_run.carry_out())
         task.add_done_callback(lambda _: self._wake.set())
-        self._driven[record.attempt.id], self.courses[record.attempt.id] = task, course
+        self._attempt_tasks[record.attempt.id], self.attempts[record.attempt.id] = task, attempt_run
         self._orders.take()  # some may have waited for somebody to tell
 
     def _halt(self, action: Halt) -> None:
         """Stop an attempt that cannot win any more; once."""
-        if action.attempt not in self._halted and (course := self.courses.get(action.attempt)):
+        if action.attempt not in self._halted and (attempt_run := self.attempts.get(action.attempt)):
             self._halted.add(action.attempt)
             self.note(Noted(f"stopped: {action.reason}"), action.node, action.attempt)
-            course.stop()
+            attempt_run.stop()
 
     def _settle(self, action: Settle) -> None:
         for name, votes in (action.votes or {}).items():
@@ -367,17 +367,17 @@ class RunLoop:
     def _land(self, node: str) -> None:
         self.store.move_node(self.run, NodeState(id=node, status="running"))
         heads, proofs = self.schedule.heads(node, self.plan.base), self.schedule.proofs(node)
-        if self._landings is None or not heads or heads == (self.plan.base,):
+        if self._merges is None or not heads or heads == (self.plan.base,):
             self._settle_now(Settle(node, "done", why="there is nothing to merge"))
         else:
-            self._landings.begin(self.schedule.node(node), heads, proofs)
+            self._merges.begin(self.schedule.node(node), heads, proofs)
 
     def _settle_now(self, settle: Settle) -> None:
         for action in self.schedule.ended(settle):
             self._do(action)
         self._wake.set()
 
-    def _ask(self, action: Ask | Choose) -> None:
+    def _ask(self, action: AskAtGate | Choose) -> None:
         words = "waits for an answer"
         if isinstance(action, Choose):
             words = self._gates.choose(action, self.plan.evidence.choice_deadline_seconds)
@@ -417,7 +417,7 @@ class RunLoop:
         work = lowered_notes.bring_up_to_date(self.plan, self.store.folder, attempt)
         self._corrections.append(asyncio.create_task(work))
 
-    def _leave_to_person(self) -> None:
+    def _leave_to_user(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""
         for node, reason in self._left().items():
             self.store.move_node(self.run, NodeState(id=node, status="waiting", reason=reason))
@@ -426,7 +426,7 @@ class RunLoop:
 
     def _left(self) -> dict[str, str]:
         """Return the nodes that wait for a person in another way than by an answer, and why."""
-        return {**self._gates.parked, **(self._landings.conflicts if self._landings else {})}
+        return {**self._gates.parked, **(self._merges.conflicts if self._merges else {})}
 
     def _move(self, status: Status, reason: str | None) -> None:
         over = time.time() if status not in OPEN else None
@@ -444,7 +444,7 @@ class RunLoop:
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
         for record in records:
-            waits = record.attempt.status == "limited" or agent_tries.lost(record.attempt)
+            waits = record.attempt.status == "limited" or agent_tries.is_lost(record.attempt)
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
             own = record.folder.rpartition("/")[2]

@@ -20,7 +20,7 @@ class OrderedRun(Protocol):
     @property
     def store(self) -> Store: ...
     @property
-    def courses(self) -> Mapping[str, AttemptRun]: ...
+    def attempts(self) -> Mapping[str, AttemptRun]: ...
     def stop(self, reason: str) -> None: ...
     def pause(self, node: str | None, by: str) -> None: ...
     def unpause(self, node: str) -> None: ...
@@ -31,42 +31,42 @@ class OrderedRun(Protocol):
 class Orders:
     """Orders for one run, taken by the process that drives it."""
 
-    def __init__(self, drive: OrderedRun) -> None:
-        self._drive = drive
+    def __init__(self, run_loop: OrderedRun) -> None:
+        self._loop = run_loop
 
     def take(self) -> None:
         """Carry out what was ordered; what needs an agent to be told waits until there is one."""
-        drive = self._drive
-        for order in drive.store.orders(drive.run):
+        run_loop = self._loop
+        for order in run_loop.store.orders(run_loop.run):
             if order.verb == "stop":
-                drive.stop(f"stopped by {order.by}")
-                drive.store.take_order(order.id, time.time())
+                run_loop.stop(f"stopped by {order.by}")
+                run_loop.store.take_order(order.id, time.time())
             elif order.verb in ("pause", "unpause"):
-                drive.store.take_order(order.id, time.time(), self._pause(order))
-            elif order.verb == "condense" and drive.courses:
-                drive.store.take_order(order.id, time.time(), "; ".join(self._condense(order)))
-            elif drive.courses:
-                drive.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
+                run_loop.store.take_order(order.id, time.time(), self._pause(order))
+            elif order.verb == "condense" and run_loop.attempts:
+                run_loop.store.take_order(order.id, time.time(), "; ".join(self._condense(order)))
+            elif run_loop.attempts:
+                run_loop.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
 
     def _pause(self, order: Order) -> str:
-        drive, node = self._drive, order.text or None
+        run_loop, node = self._loop, order.text or None
         if order.verb == "pause":
-            drive.pause(node, order.by)
+            run_loop.pause(node, order.by)
             return f"paused `{node}`" if node else "paused"
         if node:
-            drive.unpause(node)
+            run_loop.unpause(node)
         return f"`{node}` goes on"
 
     def _steer(self, order: Order) -> list[str]:
         """Tell every attempt at work what a person wants besides; return what became of it, in words."""
         words: list[str] = []
-        for name, course in self._drive.courses.items():
-            agent = course.record.attempt.agent
-            self._drive.note(Noted(f"{order.by} says: {order.text}"), course.record.node, name)
-            if course.record.phase not in ("new", "working"):
-                course.steer(order.text)
+        for name, attempt_run in self._loop.attempts.items():
+            agent = attempt_run.record.attempt.agent
+            self._loop.note(Noted(f"{order.by} says: {order.text}"), attempt_run.record.node, name)
+            if attempt_run.record.phase not in ("new", "working"):
+                attempt_run.steer(order.text)
                 words.append(f"{agent} ({name}) has ended: it is told only if there is another try")
-            elif course.steer(order.text):
+            elif attempt_run.steer(order.text):
                 words.append(f"told {agent} ({name}), which is at work")
             else:
                 words.append(f"{agent} ({name}) does not listen while it works: it is told at its next turn")
@@ -75,9 +75,9 @@ class Orders:
     def _condense(self, order: Order) -> list[str]:
         """Lead every attempt at work over into a fresh session; return what became of it, in words."""
         words: list[str] = []
-        for name, course in self._drive.courses.items():
-            agent = course.record.attempt.agent
-            if course.condense(order.by):
+        for name, attempt_run in self._loop.attempts.items():
+            agent = attempt_run.record.attempt.agent
+            if attempt_run.condense(order.by):
                 words.append(f"{agent} ({name}) goes on from a summary once its present step is over")
             else:
                 words.append(f"{agent} ({name}) is not at work: there is nothing to condense")
@@ -85,13 +85,13 @@ class Orders:
 
     async def hear(self) -> None:
         """Learn of orders from other processes as soon as they are written."""
-        bell, seen = self._drive.store.watch(), -1
+        bell, seen = self._loop.store.watch(), -1
         try:
             while True:
-                if (now := self._drive.store.changed()) != seen:
+                if (now := self._loop.store.changed()) != seen:
                     seen = now
                     self.take()
-                    self._drive.look_up()
+                    self._loop.look_up()
                 await bell.listen(1.0)
         finally:
             bell.close()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corral.config import loader
-from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
+from corral.model import HeldSlot, RunPlan, SlotDemand, SlotLimits
 from corral.model.errors import CorralError
-from corral.rules.schedule.fair_slots import share
+from corral.rules.schedule.fair_slots import assign_slots
 from corral.store.interface import Store
 from corral.store.records import SlotOwner, SlotsSeen
 from corral.world import process_identity
@@ -25,15 +25,15 @@ class Slots:
         self._child = store.lineage.of(run) is not None  # its parent has a slot and waits for it: it needs none
         self._limits, self._limits_at = plan.limits, 0.0
         self._freed: list[str] = []
-        self._seen, self._held = SlotsSeen(), list[SlotHeld]()
-        self._others: list[SlotWant] = []
-        self._own: dict[str, SlotWant] = {}
+        self._seen, self._held = SlotsSeen(), list[HeldSlot]()
+        self._others: list[SlotDemand] = []
+        self._own: dict[str, SlotDemand] = {}
         self._since = self._now = 0.0
         self._refused: set[str] = set()
         self._looked = False
 
     @property
-    def _limited(self) -> bool:
+    def _is_limited(self) -> bool:
         return self._limits != SlotLimits()
 
     @property
@@ -54,29 +54,29 @@ class Slots:
             self._limits, self._limits_at = _limits_now(self._plan), now
         for attempt in freed:
             self._store.slots.free(attempt)
-        if self._limited or not self._looked:  # once at least: what a killed process left is not left for good
-            self._store.slots.free_dead(self._mine, now, process_identity.alive)
+        if self._is_limited or not self._looked:  # once at least: what a killed process left is not left for good
+            self._store.slots.free_dead(self._mine, now, process_identity.is_alive)
             self._looked = True
-        if self._limited:
+        if self._is_limited:
             self._refused = set()
             self._look()
         return bool(freed)
 
     def free(self, agent: str) -> bool:
         """Tell whether one more attempt of an agent may begin now."""
-        if not self._limited:
+        if not self._is_limited:
             return True
         if agent in self._refused:  # in one turn there is never more room than before
             return False
         mine = self._want(agent, 1)
-        if share(self._held, [*self._others, mine])[self._mine.run, agent]:
+        if assign_slots(self._held, [*self._others, mine])[self._mine.run, agent]:
             return True
         self._refused.add(agent)
         return False
 
     def take(self, agent: str) -> None:
         """Count one in that is about to begin; whoever got one stands at the end of the line."""
-        self._held.append(SlotHeld(self._mine.run, agent, self._mine.repo))
+        self._held.append(HeldSlot(self._mine.run, agent, self._mine.repo))
         self._since = self._now
 
     def hold(self, attempt: str, agent: str) -> None:
@@ -88,7 +88,7 @@ class Slots:
 
     def close_turn(self, waiting: Mapping[str, int]) -> bool:
         """Let others know what this run waits for; return whether it begins to wait."""
-        if not (self._limited or self._own):
+        if not (self._is_limited or self._own):
             return False
         waited = self.waiting
         if not waited and not self._since:
@@ -119,8 +119,8 @@ class Slots:
         self._held = list(self._seen.held)
         self._others = [want for want in self._seen.wants if want.run != self._mine.run]
 
-    def _want(self, agent: str, count: int) -> SlotWant:
-        return SlotWant(
+    def _want(self, agent: str, count: int) -> SlotDemand:
+        return SlotDemand(
             run=self._mine.run,
             agent=agent,
             repo=self._mine.repo,

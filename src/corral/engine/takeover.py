@@ -18,7 +18,7 @@ from corral.world.workspace import checkout
 
 async def end_left(state: Path, plan: RunPlan, records: Sequence[AttemptRecord]) -> list[str]:
     """End the processes of attempts that this process has taken over; return the attempts that still had some."""
-    left = [record for record in records if process_identity.any_left(record.attempt.id)]
+    left = [record for record in records if process_identity.has_processes(record.attempt.id)]
     await asyncio.gather(*(_keep(state, plan, record) for record in left if record.phase == "working"))
     for record in records:
         for name in (record.attempt.id, *(beside_name(record.attempt.id, each) for each in BESIDE)):
@@ -32,4 +32,4 @@ async def _keep(state: Path, plan: RunPlan, record: AttemptRecord) -> None:
     if not tree.is_dir():
         return
     host = host_of(plan, plan.flow.nodes[0].task, repository_of(plan, state), state, record)
-    await collect_work.before_end(host, checkout.made_before(tree))
+    await collect_work.before_end(host, checkout.read_workspace(tree))

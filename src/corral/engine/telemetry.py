@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import OPEN
-from corral.model.events import Heard, Listener, Noted, StatusChanged
+from corral.model.events import Listener, Noted, RunEvent, StatusChanged
 from corral.rules.text import telemetry
 from corral.store.interface import Store
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from corral.world.otlp import Collector
 
 
-class Telemetry:
+class RunTelemetry:
     """Listens to one run; what is told to others passes through unchanged."""
 
     def __init__(self, store: Store, run: str, listen: Listener, collector: Collector) -> None:
         self._store, self._run, self._listen, self._collector = store, run, listen, collector
         self._ended: set[str] = set()  # attempts whose record is being written
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RunEvent) -> None:
         tell(self._listen, heard)
         self._send_ended()
         event = heard.event
@@ -46,10 +46,12 @@ class Telemetry:
             child = self._store.lineage.of(self._run)
             self._collector.add(*telemetry.of_run(record, child.parent if child else None))
         if not await asyncio.to_thread(self._collector.close):
-            tell(self._listen, Heard(self._run, None, None, Noted("the collector of [telemetry] did not take it all")))
+            tell(
+                self._listen, RunEvent(self._run, None, None, Noted("the collector of [telemetry] did not take it all"))
+            )
 
 
-def opened(store: Store, run: str, listen: Listener) -> Telemetry | None:
+def open_telemetry(store: Store, run: str, listen: Listener) -> RunTelemetry | None:
     """Return what listens to a run for a collector, if the person named one."""
     url = loader.telemetry().otlp
     if url is None:
@@ -57,6 +59,6 @@ def opened(store: Store, run: str, listen: Listener) -> Telemetry | None:
     try:
         from corral.world.otlp import Collector  # noqa: PLC0415 -- an extra, and slow to load
     except ImportError:
-        tell(listen, Heard(run, None, None, Noted("[telemetry] is not sent: pip install 'corral[otel]'")))
+        tell(listen, RunEvent(run, None, None, Noted("[telemetry] is not sent: pip install 'corral[otel]'")))
         return None
-    return Telemetry(store, run, listen, Collector(url))
+    return RunTelemetry(store, run, listen, Collector(url))

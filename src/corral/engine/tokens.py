@@ -18,7 +18,7 @@ PREFIX = "corral_"  #: so that people and scanners know it for what it is
 LOGIN_SECONDS = 30 * 86_400.0
 
 
-class Secret(Struct, frozen=True):
+class IssuedToken(Struct, frozen=True):
     """A new token with its secret: this is the only time that it is seen."""
 
     token: Token
@@ -31,7 +31,7 @@ class Access:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, name: str, scopes: Sequence[str]) -> Secret:
+    def create(self, name: str, scopes: Sequence[str]) -> IssuedToken:
         """Make a token; the secret has 256 bits, so that a plain hash of it is enough."""
         known: tuple[AccessScope, ...] = tuple(scope for scope in SCOPES if scope in scopes)
         if not known or len(known) != len(set(scopes)):
@@ -39,9 +39,9 @@ class Access:
         secret = PREFIX + secrets.token_urlsafe(32)
         token = Token(id=secrets.token_hex(4), name=name[:100], scopes=known, created=time.time())
         self._store.tokens.add(token, _hash(secret))
-        return Secret(token, secret)
+        return IssuedToken(token, secret)
 
-    def first(self) -> Secret | None:
+    def first(self) -> IssuedToken | None:
         """Make the first token, if there never was one: there is no default key."""
         return None if self._store.tokens.all() else self.create("first", ["admin"])
 

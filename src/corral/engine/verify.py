@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof.evidence import Evidence, Proof
+from corral.attempt.proof.evidence import EvidenceCollector, Proof
 from corral.attempt.repositories import repository_of, require
 from corral.machines.host import Host
 from corral.model import AttemptRecord, Receipt, RunPlan
 from corral.model.flow import Task
 from corral.rules.checks import grading, receipts
-from corral.rules.checks.receipts import Found, Verified
+from corral.rules.checks.receipts import ReceiptFacts, ReceiptVerification
 from corral.rules.text import names
 from corral.store.interface import Store
 from corral.world import receipt_key
@@ -26,7 +26,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
     run: str
     holds: bool
-    receipts: tuple[Verified, ...]
+    receipts: tuple[ReceiptVerification, ...]
 
 
 async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
@@ -34,10 +34,10 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
     plan = store.run(run).plan
     repository = repository_of(plan, store.folder)
     await require(repository, run, [])
-    found: list[Verified] = []
+    found: list[ReceiptVerification] = []
     for record in store.attempts(run):
         if record.receipt is not None:
-            seen = await _found(record, record.receipt, plan, repository, store.folder)
+            seen = await _inspect(record, record.receipt, plan, repository, store.folder)
             if rerun and seen.commit:
                 again = await _again(record, record.receipt, plan, repository, store.folder)
                 seen = structs.replace(
@@ -47,10 +47,12 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
     return Verification(run=run, holds=bool(found) and all(each.holds for each in found), receipts=tuple(found))
 
 
-async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path) -> Found:
+async def _inspect(
+    record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path
+) -> ReceiptFacts:
     key = receipt_key.key(state)
     if await repository.commit_of(receipt.commit) != receipt.commit:
-        return Found(attempt=record.attempt, commit=False, key=key)
+        return ReceiptFacts(attempt=record.attempt, commit=False, key=key)
     base_there = receipt.base is None or await repository.commit_of(receipt.base) is not None
     tree, hidden, note = await asyncio.gather(
         repository.tree_of(receipt.commit),
@@ -62,7 +64,7 @@ async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
         diff = await repository.patch_sha256(receipt.base, receipt.commit, like=receipt.diff_sha256)
     task = next((node.task for node in plan.flow.nodes if node.id == record.node), None)
     filled = task is None or plan.flow.fills
-    return Found(
+    return ReceiptFacts(
         attempt=record.attempt,
         commit=True,
         tree=tree,
@@ -78,11 +80,11 @@ async def _again(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
     """Prove the work of a receipt once more, by all the runs that it rests on, in boxes like then."""
     commands = tuple(check.command for check in receipt.checks)
     if not commands:
-        return Proof(evidence=grading.unchecked("there was no check"))
+        return Proof(evidence=grading.unchecked_evidence("there was no check"))
     found = next((node.task for node in plan.flow.nodes if node.id == record.node), Task(prompt="verify"))
     task = structs.replace(found, checks=commands)
     host = Host(plan, task, repository, state, receipt.attempt)
     host.base = receipt.base
     await host.fit_again(receipt.agent)
-    prover = Evidence(host, task, record, lambda _: None, None)
+    prover = EvidenceCollector(host, task, record, lambda _: None, None)
     return await prover.prove(receipt.commit, record.compared_with or receipt.base)

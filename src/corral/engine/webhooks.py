@@ -15,7 +15,7 @@ from corral.engine.views import run_document
 from corral.model import Entry, InboxEntry, moment
 from corral.model.errors import BadRequest, NotFound
 from corral.model.events import StatusChanged
-from corral.model.server import Delivery, Logged, WebhookRecord
+from corral.model.server import Delivery, LoggedEvent, WebhookRecord
 from corral.rules.text import signing
 from corral.store.interface import Store
 from corral.version import __version__
@@ -76,13 +76,13 @@ class Webhooks:
 
     async def keep(self) -> None:
         """Send what there is to tell until cancelled."""
-        await Outgoing(self._store).keep()
+        await WebhookSender(self._store).keep()
 
     def counts(self) -> dict[str, int]:
         return self._store.automation.delivery_counts()
 
 
-class Outgoing:
+class WebhookSender:
     """Finds in the log what somebody wants to hear of, and sends it."""
 
     def __init__(self, store: Store) -> None:
@@ -112,19 +112,21 @@ class Outgoing:
         self._seen = max(self._seen, int(self._store.queue.value(SEEN) or 0))
         while batch := self._store.pages.events(None, self._seen, 500):
             self._seen = batch[-1].stored.seq
-            told = [found for logged in batch if (found := _told(self._store, logged))]
+            told = [found for logged in batch if (found := _run_payload(self._store, logged))]
             if not told:
                 continue
             with self._store.transaction():  # each is put down once, whatever happens
-                self._put_down(hooks, told)
+                self._store_deliveries(hooks, told)
                 self._store.queue.set_value(SEEN, str(self._seen))
 
     def _look_at_inbox(self, hooks: list[WebhookRecord]) -> None:
         """Find what waits for a person since, and what does not any more."""
         with self._store.transaction():
-            self._put_down(hooks, [_told_of_inbox(kind, entry) for kind, entry in self._store.inbox.take_news()])
+            self._store_deliveries(
+                hooks, [_inbox_payload(kind, entry) for kind, entry in self._store.inbox.take_news()]
+            )
 
-    def _put_down(self, hooks: list[WebhookRecord], told: list[tuple[str, bytes]]) -> None:
+    def _store_deliveries(self, hooks: list[WebhookRecord], told: list[tuple[str, bytes]]) -> None:
         for kind, body in told:
             for hook in hooks:
                 if not hook.types or kind in hook.types:
@@ -165,7 +167,7 @@ class Outgoing:
             log.warning("not delivered (try %d): %s", tries, answer[:200], extra={"webhook": hook.id})
 
 
-def _told(store: Store, logged: Logged) -> tuple[str, bytes] | None:
+def _run_payload(store: Store, logged: LoggedEvent) -> tuple[str, bytes] | None:
     """Return what there is to tell of an event: that a run has reached a status."""
     if not logged.stored.body.startswith((b'{"type":"status_changed"', b'{"type":"moved"')):
         return None
@@ -179,7 +181,7 @@ def _told(store: Store, logged: Logged) -> tuple[str, bytes] | None:
     return kind, msgspec.json.encode({"type": kind, "timestamp": moment(logged.stored.at), "data": data})
 
 
-def _told_of_inbox(kind: str, entry: Entry) -> tuple[str, bytes]:
+def _inbox_payload(kind: str, entry: Entry) -> tuple[str, bytes]:
     at = (entry.answered_at or entry.created) if kind == "inbox.answered" else entry.created
     data = InboxEntry.of(entry)
     return kind, msgspec.json.encode({"type": kind, "timestamp": moment(at), "data": data})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from corral.frontends.columns import one_line, printable, table
-from corral.model import AlteredTests, Attempt, Doubt, EvidenceRun, Steered, TestChange
+from corral.model import AlteredTests, Attempt, Doubt, EvidenceRun, SteeringFile, TestChange
 from corral.model.flow import agent_and_model
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def line(attempt: Attempt) -> str:
     """Say the grade and its reasons in one line; nothing where there is no grade."""
     if attempt.evidence is None:
         return ""
-    return graded(attempt.evidence.grade, attempt.evidence.reasons)
+    return grade_words(attempt.evidence.grade, attempt.evidence.reasons)
 
 
-def graded(grade: str, reasons: Sequence[str]) -> str:
+def grade_words(grade: str, reasons: Sequence[str]) -> str:
     return one_line(f"{grade}: {'; '.join(reasons)}" if reasons else grade, MOST_LINE)
 
 
@@ -54,8 +54,8 @@ def lines(found: EvidenceView) -> list[str]:
     for each in (change for change in found.tests if _says_something(change)):
         told += _section(f"tests of `{printable(each.command)}`", _tests(each))
     for each in found.altered:
-        told += _section(f"altered tests of `{printable(each.command)}`, which must fail", _altered(each))
-    told += _section("files that steer tests", _steered(found.steered))
+        told += _section(f"altered tests of `{printable(each.command)}`, which must fail", _altered_rows(each))
+    told += _section("files that steer tests", _steered_rows(found.steered))
     told += _section("doubts", [_doubt(each) for each in found.doubts[:MOST_SHOWN]])
     told += _section("checks were also run", [printable(note) for note in found.notes])
     if len(found.attempts) > 1:
@@ -93,7 +93,7 @@ def _tests(each: TestChange) -> list[str]:
     return rows
 
 
-def _altered(each: AlteredTests) -> list[str]:
+def _altered_rows(each: AlteredTests) -> list[str]:
     passed = {*each.unnoticed, *each.unreached}
     rows = [f"{'PASSED' if name in passed else 'failed':<8} {printable(name)}" for name in each.names[:MOST_SHOWN]]
     return [*rows, f"and {each.count - MOST_SHOWN} more"] if each.count > MOST_SHOWN else rows
@@ -106,7 +106,7 @@ def _doubt(each: Doubt) -> str:
     return f"{place}: {printable(each.words)}{weak}"
 
 
-def _steered(files: Sequence[Steered]) -> list[str]:
+def _steered_rows(files: Sequence[SteeringFile]) -> list[str]:
     rows = [f"{each.how:<9} {printable(each.path)}: {printable(each.why)}" for each in files[:MOST_SHOWN]]
     return [*rows, f"and {len(files) - MOST_SHOWN} more"] if len(files) > MOST_SHOWN else rows
 
@@ -114,5 +114,5 @@ def _steered(files: Sequence[Steered]) -> list[str]:
 def _short(each: GradedAttempt) -> str:
     number = each.attempt.rpartition("-")[2]
     mark = " *" if each.winner else ""
-    what = graded(each.grade, each.reasons) if each.grade else each.status
+    what = grade_words(each.grade, each.reasons) if each.grade else each.status
     return f"{number}{mark}  {agent_and_model(each.agent, each.model)}  {what}"

@@ -21,10 +21,10 @@ def show() -> None:
         lines = opened.history.runs(USUAL)
     finally:
         opened.close()
-    print(lined_up(lines) if lines else NONE, file=sys.stdout if lines else sys.stderr, flush=True)
+    print(run_table(lines) if lines else NONE, file=sys.stdout if lines else sys.stderr, flush=True)
 
 
-def lined_up(lines: Sequence[RunSummary]) -> str:
+def run_table(lines: Sequence[RunSummary]) -> str:
     """Return runs as a table."""
     rows = [
         (

@@ -23,10 +23,10 @@ def visible(text: str) -> str:
 
     JSON stays what it was: its encoder has escaped the first kind already, and escapes the second in the same way.
     """
-    return CONTROL.sub(lambda found: _shown(ord(found.group())), text)
+    return CONTROL.sub(lambda found: _escape_code(ord(found.group())), text)
 
 
-def _shown(code: int) -> str:
+def _escape_code(code: int) -> str:
     if code < ord(" "):
         return "^" + chr(code + ord("@"))
     return rf"\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else rf"\u{code:04x}"
@@ -70,7 +70,7 @@ def protect() -> None:
             setattr(sys, name, VisibleStream(cast("io.TextIOWrapper", stream)))
 
 
-def coloured(text: str, colour: str | None) -> str:
+def colour_text(text: str, colour: str | None) -> str:
     """Colour text on its way to stdout, if that is a terminal."""
     out = sys.stdout
     if not isinstance(out, VisibleStream) or os.environ.get("NO_COLOR") or colour not in _COLOURS:

@@ -15,12 +15,12 @@ from corral.world.workspace import checkout
 MOST_SKILL_FILE = 64 << 20
 
 
-def fill(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], dressed: ResolvedAgent) -> None:
+def fill(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resolved: ResolvedAgent) -> None:
     """Lay files into HOME, and a copy of the login beside them."""
-    for name, content in {**_skills(host.task), **_handed(host.task), **files}.items():
+    for name, content in {**_skills(host.task), **_handed_files(host.task), **files}.items():
         checkout.write_below(home, name, io.BytesIO(content), host.owner)
-    for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
-        source = dressed.login_file(name)
+    for name in resolved.agent.facts.login:  # the login alone, never the person's own folder
+        source = resolved.login_file(name)
         if source is None:
             checkout.remove_below(home, name)  # one of another account may lie there
         else:
@@ -48,5 +48,5 @@ def _skills(task: Task) -> dict[str, bytes]:
     return found
 
 
-def _handed(task: Task) -> dict[str, bytes]:
+def _handed_files(task: Task) -> dict[str, bytes]:
     return {name: text.encode() for name, text in task.handed}

@@ -23,16 +23,16 @@ def resolve_agent(name: str, config: Config, account: str | None = None) -> Reso
     """Dress an agent: who it is, which variables it is given, and on which account it works."""
     if f"agents.{name}" in config.untrusted:
         raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
-    agent, profile = placed(name, config)
+    agent, profile = locate_agent(name, config)
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
     env = {**passed, **profile.settings}
-    dressed = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
-    named = account or _usual(dressed, config.accounts)
-    return _signed_in(dressed, config.accounts, named) if named else dressed
+    resolved = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
+    named = account or _usual(resolved, config.accounts)
+    return _signed_in(resolved, config.accounts, named) if named else resolved
 
 
-def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
+def locate_agent(name: str, config: Config) -> tuple[Agent, AgentProfile]:
     """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
     agent = agents.find(name, config.agents)
     profile = config.agents.get(name, AgentProfile())
@@ -51,31 +51,31 @@ def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
     return agents.find(name, {name: missing}), missing
 
 
-def _usual(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
+def _usual(resolved: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
     """Return the account that is used where none is asked for; None: whatever the agent is logged in with."""
-    if dressed.profile.account or not dressed.profile.rotate:
-        return dressed.profile.account
-    return next((name for name, account in accounts.items() if _fits(account, dressed)), None)
+    if resolved.profile.account or not resolved.profile.rotate:
+        return resolved.profile.account
+    return next((name for name, account in accounts.items() if _fits(account, resolved)), None)
 
 
-def _signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
+def _signed_in(resolved: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
     """Give an agent one of its accounts: that key or that login, and no other."""
     account = accounts.get(name)
-    if account is None or not _fits(account, dressed):
-        known = [each for each, found in accounts.items() if _fits(found, dressed)]
-        hint = f"it has: {', '.join(known)}" if known else f'[accounts.{name}] with agent = "{dressed.name}" makes one'
-        raise BadRequest(f"`{dressed.name}` has no account `{name}`", hint=hint)
-    facts = dressed.agent.facts
-    env = {key: value for key, value in dressed.env.items() if key not in facts.keys} | {**account.settings}
+    if account is None or not _fits(account, resolved):
+        known = [each for each, found in accounts.items() if _fits(found, resolved)]
+        hint = f"it has: {', '.join(known)}" if known else f'[accounts.{name}] with agent = "{resolved.name}" makes one'
+        raise BadRequest(f"`{resolved.name}` has no account `{name}`", hint=hint)
+    facts = resolved.agent.facts
+    env = {key: value for key, value in resolved.env.items() if key not in facts.keys} | {**account.settings}
     if account.key_env:
         env[_variable(account, name, facts.keys)] = _key(account.key_env, name)
-    settings = {key: value for key, value in dressed.profile.settings.items() if key not in facts.keys}
-    profile = structs.replace(dressed.profile, settings={**settings, **account.settings})
-    names = [each for each, found in accounts.items() if _fits(found, dressed)]
+    settings = {key: value for key, value in resolved.profile.settings.items() if key not in facts.keys}
+    profile = structs.replace(resolved.profile, settings={**settings, **account.settings})
+    names = [each for each, found in accounts.items() if _fits(found, resolved)]
     place = names.index(name)
     return structs.replace(
-        dressed,
-        agent=agents.find(dressed.name, {dressed.name: profile}),
+        resolved,
+        agent=agents.find(resolved.name, {resolved.name: profile}),
         profile=profile,
         env=env,
         account=name,
@@ -84,8 +84,8 @@ def _signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], n
     )
 
 
-def _fits(account: AccountProfile, dressed: ResolvedAgent) -> bool:
-    return account.agent in (dressed.name, dressed.profile.like, dressed.agent.facts.name)
+def _fits(account: AccountProfile, resolved: ResolvedAgent) -> bool:
+    return account.agent in (resolved.name, resolved.profile.like, resolved.agent.facts.name)
 
 
 def _variable(account: AccountProfile, name: str, keys: Sequence[str]) -> str:

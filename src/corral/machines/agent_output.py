@@ -10,9 +10,9 @@ from msgspec import structs
 from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.machines.logs import Tail
 from corral.model import Failure, Status
-from corral.model.agent_api import Answer, Cancel, End, HangUp, Leave, Line, Pause, Telling
+from corral.model.agent_api import Answer, Cancel, End, HangUp, Leave, Pause, RunReply, Telling
 from corral.model.events import Ended, Event, Limited, Noted, Unparsed
-from corral.world.process import Exit, Talk, Why
+from corral.world.process import Exit, ProcessControl, Why
 
 MOST_UNPARSED = 2000
 PAUSE_SECONDS = 5.0  #: an agent that is asked to end its turn may take this long before it gets a signal
@@ -20,7 +20,7 @@ LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this lon
 OURS: dict[Why, Status] = {"timeout": "timed_out", "idle": "timed_out", "stopped": "stopped"}
 
 
-class Listening:
+class AgentOutput:
     """One conversation with one running program."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Listening:
     ) -> None:
         self._conversation, self._emit, self._leave = conversation, emit, leave
         self._errors = Tail()
-        self.talk = Talk()
+        self.talk = ProcessControl()
         self._over = False
         self._spoke = False  #: its last word
         self.cutting = False
@@ -112,7 +112,7 @@ class Listening:
                 case Ended() if self.talk.ending:
                     self._spoke = True
                     self._emit(structs.replace(each, ok=False, status=OURS.get(self.talk.ending)))
-                case Line(text=text):
+                case RunReply(text=text):
                     self.talk.say(text.encode() + b"\n")
                 case HangUp():
                     self.talk.say(None)

@@ -13,13 +13,13 @@ from msgspec import Struct, structs
 
 from corral.machines import scope as scoping
 from corral.machines.network import Network
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world import process, process_identity
-from corral.world.process import Exit, Limits, Start, Talk
+from corral.world.process import Exit, ProcessControl, ProcessLimits, ProcessStart
 from corral.world.sandbox import program_files, watchdog
-from corral.world.sandbox.confine import confine, home_in_box, own_processes
+from corral.world.sandbox.confine import confine, has_own_processes, home_in_box
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Workspace
@@ -29,25 +29,25 @@ ASIDE_SECONDS = 600.0
 ORPHAN_SECONDS = 0.04  #: between two looks at the processes of a check
 
 
-def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+def _ignore_line(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
     """Hear no single lines: the log and its tail are enough."""
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class BoxedProgram(Struct, frozen=True, kw_only=True):
     """What runs in a box."""
 
     argv: Sequence[str]
     stdin: bytes = b""
     talks: bool = False
     wrapped: bool = False
-    hear: Callable[[str, bytes, bool], None] = _unheard  #: each line
+    hear: Callable[[str, bytes, bool], None] = _ignore_line  #: each line
     raw: Callable[[str, bytes], None]  #: every byte
     orphaned: Callable[[str], object] | None = None  #: gets the name of each program that outlives its parent
     stop: asyncio.Event | None = None  #: ends it, if not what ends the whole attempt
 
 
 @contextlib.asynccontextmanager
-async def _orphans(start: Start, program: Program) -> AsyncGenerator[None]:
+async def _orphans(start: ProcessStart, program: BoxedProgram) -> AsyncGenerator[None]:
     """Watch for programs in a box that outlive their parent: those belong to its first process."""
 
     async def watch(box_pid: Callable[[], int | None], orphaned: Callable[[str], object]) -> None:
@@ -78,7 +78,7 @@ class Boxes:
     def __init__(self, level: Level, attempt: str, stop: asyncio.Event) -> None:
         self.level: Level = level
         self._attempt, self._stop = attempt, stop
-        self.fitted: Fitted = scoping.of_agent((), "")
+        self.fitted: FittedScope = scoping.of_agent((), "")
         self.memory_kills = 0
         self.cache: Path | None = None  #: of the project's packages, lent to this attempt
 
@@ -124,7 +124,7 @@ class Boxes:
         base = {
             "PATH": os.pathsep.join([*path, *program_files.SYSTEM_PATH]) if boxed else os.environ.get("PATH", ""),
             "HOME": self.home(made, folder),
-            "TMPDIR": "/tmp" if own_processes(self.level) else str(folder / "tmp"),  # noqa: S108 -- the box's own
+            "TMPDIR": "/tmp" if has_own_processes(self.level) else str(folder / "tmp"),  # noqa: S108 -- the box's own
             "USER": "agent",
             "LOGNAME": "agent",
             "SHELL": "/bin/bash",
@@ -139,20 +139,22 @@ class Boxes:
         base |= package_caches.variables(self.cache) if self.cache else {}
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
-    async def follow(self, program: Program, box: Box, limits: Limits, network: Network, talk: Talk) -> Exit:
+    async def follow(
+        self, program: BoxedProgram, box: Box, limits: ProcessLimits, network: Network, talk: ProcessControl
+    ) -> Exit:
         """Run a program in its box to its end or to a limit."""
         made = confine(program.argv, box, self.level, tag=self._attempt, stdin=program.stdin, wrapped=program.wrapped)
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
-            talk.hold = partial(watchdog.held, start)
-            async with network.served(start, talk), self._watched(start, box, talk), _orphans(start, program):
+            talk.hold = partial(watchdog.hold_processes, start)
+            async with network.served(start, talk), self._watch_limits(start, box, talk), _orphans(start, program):
                 stop = program.stop or self._stop
                 ended = await process.follow(start, limits, program.hear, program.raw, stop, talk)
         self.memory_kills += made.memory_kills
         return ended
 
     @contextlib.asynccontextmanager
-    async def _watched(self, start: Start, box: Box, talk: Talk) -> AsyncGenerator[None]:
+    async def _watch_limits(self, start: ProcessStart, box: Box, talk: ProcessControl) -> AsyncGenerator[None]:
         async def watch() -> None:
             folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
             ceiling = structs.replace(self.fitted.ceiling, grouped=self.level in ("full", "container"))

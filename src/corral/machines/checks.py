@@ -13,10 +13,10 @@ from corral.machines import reporters, shell
 from corral.machines.logs import Log, Tail
 from corral.machines.shell import MOST_COUNTED, MOST_LEFT, Command, Kept
 from corral.machines.workspace_host import WorkspaceHost
-from corral.model import CheckResult, Seen
+from corral.model import CheckObservation, CheckResult
 from corral.rules.checks import added_files, results
 from corral.rules.checks.results import junit
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.workspace import checkout, left_files
 from corral.world.workspace.checkout import Workspace
 
@@ -37,12 +37,12 @@ async def observe(
     checks: Sequence[str],
     told: Callable[[CheckResult], None],
     lay: Callable[[Workspace], Awaitable[list[str]]] | None = None,
-) -> list[Seen]:
+) -> list[CheckObservation]:
     """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards.
 
     `lay` puts files into the checkout before the checks begin, and returns their paths.
     """
-    found: list[Seen] = []
+    found: list[CheckObservation] = []
     cache, host.boxes.cache = host.boxes.cache, None  # what an agent left there must not sway its checks
     try:
         made = await host.make(folder, commit)
@@ -75,13 +75,13 @@ async def _files(host: WorkspaceHost, commit: str | None) -> list[str]:
     return [path for about, _, path in rows if " blob " in about]
 
 
-async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str, name: str) -> Seen:
+async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str, name: str) -> CheckObservation:
     tail = Tail(MOST_COUNTED)
     path = host.logs / f"{name}.log"
-    limits = Limits(timeout_seconds=host.task.time_limit_seconds)
+    limits = ProcessLimits(timeout_seconds=host.task.time_limit_seconds)
     started = time.monotonic()
     network = await host.network(host.boxes.fitted.scope.net)
-    async with reporters.reported(made, folder, host.owner, check, host.order) as reporter:
+    async with reporters.open_reporter(made, folder, host.owner, check, host.order) as reporter:
         box = host.boxes.box(made, folder, network=network, readable=reporter.readable, writable=reporter.writable)
         box = structs.replace(box, env={**box.env, **reporter.env(box.env)})
         left: dict[str, None] = {}
@@ -106,10 +106,10 @@ async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str,
         tests=results.tally(tail.text(), _reports(made, check)),
     )
     left |= dict.fromkeys(each.name for each in ended.leftovers)
-    return Seen(result=result, report=report, left=tuple(left)[:MOST_LEFT])
+    return CheckObservation(result=result, report=report, left=tuple(left)[:MOST_LEFT])
 
 
 def _reports(made: Workspace, check: str) -> list[str]:
     """Read the test reports that a check was told to write."""
-    found = [checkout.read_below(made.tree, name, MOST_COUNTED) for name in junit.named_by(check)]
+    found = [checkout.read_below(made.tree, name, MOST_COUNTED) for name in junit.report_files(check)]
     return [content.decode(errors="replace") for content in found if content]

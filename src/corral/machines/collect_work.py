@@ -17,7 +17,7 @@ from corral.model.flow import Task
 from corral.rules.text import names
 from corral.world.git import collect as collecting
 from corral.world.git import snapshots
-from corral.world.git.collect import Taken
+from corral.world.git.collect import CollectedWork
 from corral.world.process import TooSlow
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
@@ -48,7 +48,7 @@ async def before_end(host: WorkspaceHost, made: Workspace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keeping(host: WorkspaceHost, made: Workspace) -> AsyncGenerator[None]:
+async def keep_snapshots(host: WorkspaceHost, made: Workspace) -> AsyncGenerator[None]:
     """Make snapshots from time to time; one that fails is no reason to stop the agent."""
 
     async def keep() -> None:
@@ -57,21 +57,21 @@ async def keeping(host: WorkspaceHost, made: Workspace) -> AsyncGenerator[None]:
             with contextlib.suppress(CorralError, OSError):
                 await snapshot(host, made)
 
-    going = asyncio.create_task(keep())
+    active = asyncio.create_task(keep())
     try:
         yield
     finally:
-        going.cancel()
-        await asyncio.gather(going, return_exceptions=True)
+        active.cancel()
+        await asyncio.gather(active, return_exceptions=True)
 
 
-async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> Taken:
+async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> CollectedWork:
     """Take all the agent's work into the repository; where its own history cannot be taken, its files alone.
 
     Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
     its files by a git that reads nothing of the agent's .git.
     """
-    made, out = checkout.made_before(folder / "work"), folder / "out"
+    made, out = checkout.read_workspace(folder / "work"), folder / "out"
     references = [names.hidden_ref(host.attempt), "refs/heads/" + names.branch(run, node, host.attempt)]
     troubles: list[CorralError | OSError] = []
     if (out / "done").exists() and (out / "work.bundle").exists():
@@ -87,7 +87,7 @@ async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> Tak
     except (CorralError, OSError) as error:
         troubles.append(error)
     first = troubles[0]
-    if _out_of_space(first):
+    if _is_out_of_space(first):
         raise first
     try:
         return await _files_alone(host, made, references, str(first))
@@ -95,32 +95,32 @@ async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> Tak
         raise first from error
 
 
-async def _take(host: WorkspaceHost, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
+async def _take(host: WorkspaceHost, made: Workspace, out: Path, references: Sequence[str]) -> CollectedWork:
     async with host.repository_lock():
         taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
-    return structs.replace(taken, left=collecting.left_out(out))
+    return structs.replace(taken, left=collecting.omissions(out))
 
 
 async def _collect_alone(host: WorkspaceHost, made: Workspace, out: Path) -> None:
     """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
-    await checkout.mend(host.repository, host.base, made.tree, host.attempt, host.owner)
-    command = collecting.collect_command(made, message(host), host.base, emptied(out))
+    await checkout.restore_git_folder(host.repository, host.base, made.tree, host.attempt, host.owner)
+    command = collecting.collect_command(made, message(host), host.base, empty_folder(out))
     await _aside(host, made, command, out)
 
 
-async def _files_alone(host: WorkspaceHost, made: Workspace, references: Sequence[str], reason: str) -> Taken:
+async def _files_alone(host: WorkspaceHost, made: Workspace, references: Sequence[str], reason: str) -> CollectedWork:
     """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
     place = made.tree.parent / "files"
     await checkout.remove(place)
     place.mkdir(mode=0o700)
     snapshots.prepare(made, place, host.owner, alone=True)
     await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
-    left = (f"its own commits, its files alone were: {reason}", *collecting.left_out(place))
+    left = (f"its own commits, its files alone were: {reason}", *collecting.omissions(place))
     async with host.repository_lock():
         commit = await snapshots.take_files(host.repository, place, references, host.base)
     if commit is None:
         raise CorralError(reason)
-    return Taken(commit, left=left)
+    return CollectedWork(commit, left=left)
 
 
 async def _aside(host: WorkspaceHost, made: Workspace, command: list[str], place: Path) -> None:
@@ -135,7 +135,7 @@ async def _aside(host: WorkspaceHost, made: Workspace, command: list[str], place
         raise TooSlow(f"{slow}; {hint}", hint=hint) from slow
 
 
-def _out_of_space(error: Exception) -> bool:
+def _is_out_of_space(error: Exception) -> bool:
     return "No space left" in str(error)
 
 
@@ -144,7 +144,7 @@ def message(host: WorkspaceHost) -> str:
     return f"{_subject(host.task)}\n\nCorral-Attempt: {host.attempt}\n"
 
 
-def emptied(out: Path) -> Path:
+def empty_folder(out: Path) -> Path:
     """Return a folder without what an earlier collection left in it."""
     for file in out.iterdir():
         if file.is_dir() and not file.is_symlink():

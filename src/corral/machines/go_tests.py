@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[\w./+@-]+", re.ASCII)
 
 
 @contextlib.contextmanager
-def laid(tree: Path, check: str, place: Path, owner: Owner | None) -> Generator[str]:
+def lay_mains(tree: Path, check: str, place: Path, owner: Owner | None) -> Generator[str]:
     """Have mains of ours in a tree while a check that may run Go tests runs; yield what GOFLAGS needs, if anything."""
     program = place / "go-run"
     names: list[str] = []

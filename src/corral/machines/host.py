@@ -14,8 +14,8 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from corral.machines import agent_home, collect_work, turn_log
-from corral.machines.agent_output import Listening
-from corral.machines.boxes import Program
+from corral.machines.agent_output import AgentOutput
+from corral.machines.boxes import BoxedProgram
 from corral.machines.logs import CleanLog, Pace
 from corral.machines.network import Network
 from corral.machines.request_count import RequestCount
@@ -29,10 +29,10 @@ from corral.model.flow import Task
 from corral.rules.text.plain_text import as_plain_text
 from corral.world.git import collect
 from corral.world.git.repository import Repository
-from corral.world.process import Exit, Limits
-from corral.world.proxy.provider import Gate
-from corral.world.proxy.secret import Secret
-from corral.world.sandbox.confine import own_processes
+from corral.world.process import Exit, ProcessLimits
+from corral.world.proxy.provider import RequestLimiter
+from corral.world.proxy.secret import SecretValue
+from corral.world.sandbox.confine import has_own_processes
 from corral.world.workspace import checkout as workspace
 from corral.world.workspace.checkout import Workspace
 
@@ -42,10 +42,10 @@ STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
 
 
-class Tools(Protocol):
+class ToolboxEndpoint(Protocol):
     """What an agent at work can call, and what it says with it."""
 
-    token: Secret
+    token: SecretValue
     finished: asyncio.Event
 
     async def answer(self, body: bytes) -> bytes | None: ...
@@ -57,8 +57,8 @@ class AgentListeners(Struct, frozen=True):
     emit: Callable[[Event], None]
     reached: Callable[[str, int, bool, str], None]
     metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
-    tools: Tools | None = None
-    gate: Gate | None = None  #: of the account that it works on
+    tools: ToolboxEndpoint | None = None
+    gate: RequestLimiter | None = None  #: of the account that it works on
     count: RequestCount | None = None  #: of its requests to its provider
 
 
@@ -71,27 +71,32 @@ class Host(WorkspaceHost):
         self.unmetered = False  #: its agent may ask a provider past us
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
-        self._listening: Listening | None = None
+        self._listening: AgentOutput | None = None
         self._halt = asyncio.Event()  #: ends its present turn
 
     async def work(
-        self, made: Workspace, dressed: ResolvedAgent, task: AgentTask, limits: Limits, ears: AgentListeners
+        self,
+        made: Workspace,
+        resolved: ResolvedAgent,
+        task: AgentTask,
+        limits: ProcessLimits,
+        listeners: AgentListeners,
     ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
-        folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
+        folder, boxed, alone = made.tree.parent, self.level != "none", has_own_processes(self.level)
         home, words = self.boxes.home(made, folder), as_plain_text(task.prompt)
         task = structs.replace(task, prompt=words, workspace=str(made.tree), home=home, boxed=boxed)
-        dressed, network = await self._connect(dressed, ears)
-        task, bridge = _equipped(task, dressed, network, ears.tools)
-        command = dressed.agent.start(task)
-        argv, readable = dressed.resolve(command)
+        resolved, network = await self._connect(resolved, listeners)
+        task, bridge = _add_toolbox(task, resolved, network, listeners.tools)
+        command = resolved.agent.start(task)
+        argv, readable = resolved.resolve(command)
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
-        agent_home.fill(self, folder / "home", command.files, dressed)
+        agent_home.fill(self, folder / "home", command.files, resolved)
         for name in self.logins:
-            ears.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
-        env = {**command.env, **dressed.env}
-        if boxed and "PATH" not in env and (first := dressed.search(command)):
+            listeners.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
+        env = {**command.env, **resolved.env}
+        if boxed and "PATH" not in env and (first := resolved.search(command)):
             env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
         writable = (folder / "out",) if boxed else ()
         box = self.boxes.box(made, folder, network=network, env=env, readable=[*readable, *bridge], writable=writable)
@@ -100,10 +105,10 @@ class Host(WorkspaceHost):
         alone = alone and not limited and not self.hidden(made)
         if alone:
             argv = collect.then_collect(
-                argv, made, collect_work.message(self), self.base, collect_work.emptied(folder / "out")
+                argv, made, collect_work.message(self), self.base, collect_work.empty_folder(folder / "out")
             )
-        conversation = dressed.agent.converse(task)
-        listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
+        conversation = resolved.agent.converse(task)
+        listening = self._listening = AgentOutput(conversation, listeners.emit, lambda left: self._leave(made, left))
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
         pace = Pace(self.logs / turn_log.PACE)
 
@@ -112,15 +117,15 @@ class Host(WorkspaceHost):
             if name == "stdout":
                 pace.heard(chunk.count(b"\n"))
 
-        program = Program(
+        program = BoxedProgram(
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
         )
         try:
             listening.talk.before_end = partial(collect_work.before_end, self, made)
-            async with collect_work.keeping(self, made):
+            async with collect_work.keep_snapshots(self, made):
                 ended = await self._follow(
                     listening,
-                    ears.tools.finished if ears.tools else asyncio.Event(),
+                    listeners.tools.finished if listeners.tools else asyncio.Event(),
                     lambda stop: self.boxes.follow(
                         structs.replace(program, stop=stop), box, limits, network, listening.talk
                     ),
@@ -139,25 +144,27 @@ class Host(WorkspaceHost):
         turn_log.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
 
-    async def _connect(self, dressed: ResolvedAgent, ears: AgentListeners) -> tuple[ResolvedAgent, Network]:
+    async def _connect(self, resolved: ResolvedAgent, listeners: AgentListeners) -> tuple[ResolvedAgent, Network]:
         """Connect an agent to its provider, and to what its scope lets it reach; tell what stays open."""
-        network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
+        network = Network(self.level, self.boxes.fitted.scope.net, listeners.reached)
         await network.allow()
         if self.level != "none":
-            dressed = network.dress(dressed, ears.metered, ears.count or RequestCount())
-            network.gate = ears.gate
+            resolved = network.connect_agent(resolved, listeners.metered, listeners.count or RequestCount())
+            network.gate = listeners.gate
         self.metered = network.counts
         self.unmetered |= network.open and (not network.counts or bool(network.left))
-        if dressed.profile.requests_per_minute and not network.counts:
-            ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))
+        if resolved.profile.requests_per_minute and not network.counts:
+            listeners.emit(
+                Noted(f"requests_per_minute is not held: {resolved.name} does not ask its provider through us")
+            )
         if self.boxes.fitted.scope.net == "on":
-            ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
+            listeners.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
         for name in network.left:
-            ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
-        return dressed, network
+            listeners.emit(Noted(f"the key in {name} is in its box: {resolved.name} cannot be told another address"))
+        return resolved, network
 
     async def _follow(
-        self, listening: Listening, finished: asyncio.Event, follow: Callable[[asyncio.Event], Awaitable[Exit]]
+        self, listening: AgentOutput, finished: asyncio.Event, follow: Callable[[asyncio.Event], Awaitable[Exit]]
     ) -> Exit:
         """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
         halt = self._halt = asyncio.Event()
@@ -231,12 +238,12 @@ async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
             each.cancel()
 
 
-def _equipped(
-    task: AgentTask, dressed: ResolvedAgent, network: Network, tools: Tools | None
+def _add_toolbox(
+    task: AgentTask, resolved: ResolvedAgent, network: Network, tools: ToolboxEndpoint | None
 ) -> tuple[AgentTask, Sequence[Path]]:
     """Give an agent that takes MCP servers its toolbox; return what its box must show besides."""
-    if tools is None or not dressed.agent.facts.mcp:
+    if tools is None or not resolved.agent.facts.mcp:
         return task, ()
     url = network.offer(tools.token, tools.answer)
-    server, shown = dressed.toolbox(url, tools.token.reveal())
+    server, shown = resolved.toolbox(url, tools.token.reveal())
     return structs.replace(task, mcp=(*task.mcp, server)), shown

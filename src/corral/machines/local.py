@@ -10,12 +10,12 @@ from corral.machines import agent_home, collect_work
 from corral.machines.host import AgentListeners, Host
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
-from corral.world.git.collect import Taken
-from corral.world.process import Exit, Limits
+from corral.world.git.collect import CollectedWork
+from corral.world.process import Exit, ProcessLimits
 from corral.world.workspace import checkout, left_files
 
 
@@ -30,13 +30,13 @@ class LocalMachine:
         return self._host.level
 
     @property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> FittedScope:
         return self._host.boxes.fitted
 
     def start_from(self, base: str | None) -> None:
         self._host.base = base
 
-    def confine(self, fitted: Fitted, redactor: Redactor) -> None:
+    def confine(self, fitted: FittedScope, redactor: Redactor) -> None:
         self._host.boxes.fitted, self._host.redactor = fitted, redactor
 
     # --- the workspace
@@ -50,7 +50,7 @@ class LocalMachine:
         await self._host.take_over(self._folder(workspace))
 
     async def fit(self, workspace: str) -> list[str]:
-        return await self._host.fit(checkout.made_before(self._tree(workspace)), self.fitted)
+        return await self._host.fit(checkout.read_workspace(self._tree(workspace)), self.fitted)
 
     async def fit_again(self, agent: str) -> None:
         await self._host.fit_again(agent)
@@ -79,7 +79,7 @@ class LocalMachine:
                 content=checkout.read_below(home, f"{folder}/{name}", most_bytes) or b"",
                 age_seconds=left_files.age_seconds(home, folder, name),
             )
-            for name in left_files.left(home, folder, most)
+            for name in left_files.plain_files(home, folder, most)
         ]
 
     def take_drop(self, workspace: str, folder: str, name: str) -> None:
@@ -91,10 +91,10 @@ class LocalMachine:
     # --- the agent
 
     async def work(
-        self, workspace: str, dressed: ResolvedAgent, task: AgentTask, limits: Limits, ears: AgentListeners
+        self, workspace: str, resolved: ResolvedAgent, task: AgentTask, limits: ProcessLimits, listeners: AgentListeners
     ) -> Exit:
-        made = checkout.made_before(self._tree(workspace))
-        return await self._host.work(made, dressed, task, limits, ears)
+        made = checkout.read_workspace(self._tree(workspace))
+        return await self._host.work(made, resolved, task, limits, listeners)
 
     def tell(self, order: Telling) -> bool:
         return self._host.tell(order)
@@ -124,7 +124,7 @@ class LocalMachine:
 
     # --- what it leaves
 
-    async def collect(self, workspace: str, node: str, run: str) -> Taken:
+    async def collect(self, workspace: str, node: str, run: str) -> CollectedWork:
         return await collect_work.collect(self._host, self._folder(workspace), node, run)
 
     def forget_logins(self, workspace: str) -> None:

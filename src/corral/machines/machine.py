@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from corral.machines.host import AgentListeners
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
-from corral.world.git.collect import Taken
-from corral.world.process import Exit, Limits
+from corral.world.git.collect import CollectedWork
+from corral.world.process import Exit, ProcessLimits
 
 
 class Drop(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Machine(Protocol):
     @property
     def level(self) -> Level: ...
     @property
-    def fitted(self) -> Fitted: ...
+    def fitted(self) -> FittedScope: ...
 
     # --- what is settled before it starts
 
@@ -53,7 +53,7 @@ class Machine(Protocol):
         """Settle the commit that the attempt's work is compared with."""
         ...
 
-    def confine(self, fitted: Fitted, redactor: Redactor) -> None:
+    def confine(self, fitted: FittedScope, redactor: Redactor) -> None:
         """Settle its scope, and which words are never shown."""
         ...
 
@@ -112,7 +112,7 @@ class Machine(Protocol):
     # --- the agent
 
     async def work(
-        self, workspace: str, dressed: ResolvedAgent, task: AgentTask, limits: Limits, ears: AgentListeners
+        self, workspace: str, resolved: ResolvedAgent, task: AgentTask, limits: ProcessLimits, listeners: AgentListeners
     ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         ...
@@ -138,7 +138,7 @@ class Machine(Protocol):
 
     # --- what it leaves
 
-    async def collect(self, workspace: str, node: str, run: str) -> Taken:
+    async def collect(self, workspace: str, node: str, run: str) -> CollectedWork:
         """Take all the agent's work into the repository."""
         ...
 

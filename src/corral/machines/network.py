@@ -18,17 +18,17 @@ from corral.machines.request_count import RequestCount
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Level, Net, Tokens
 from corral.model.errors import CorralError
-from corral.rules.money.metering import Meter
+from corral.rules.money.metering import TokenMeter
 from corral.rules.scope import hosts
 from corral.rules.scope.api_paths import ApiPaths, api_paths
 from corral.world import package_registries
-from corral.world.process import Start, Talk
+from corral.world.process import ProcessControl, ProcessStart
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.forward import Forward
-from corral.world.proxy.json_rpc import PATH, Answer, RpcDoor
-from corral.world.proxy.provider import Gate, Key, Provider, Upstream
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.json_rpc import PATH, AnswerCall, RpcEndpoint
+from corral.world.proxy.provider import Key, ProviderProxy, RequestLimiter, Upstream
+from corral.world.proxy.secret import SecretValue
 
 EGRESS, PROVIDER, TOOLBOX = 8118, 8119, 8120  #: ports on the box's own loopback
 UNPRIVILEGED = 1024
@@ -36,8 +36,8 @@ MOST_REFUSED, MOST_SHOWN = 50, 300  #: requests that are reported, and character
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-Reached = Callable[[str, int, bool, str], None]
-Metered = Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
+OnReached = Callable[[str, int, bool, str], None]
+OnMetered = Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
 
 
 def is_open(level: Level, net: Net) -> bool:
@@ -45,31 +45,31 @@ def is_open(level: Level, net: Net) -> bool:
     return level not in OWN or net == "on"
 
 
-def is_metered(dressed: ResolvedAgent) -> bool:
+def is_metered(resolved: ResolvedAgent) -> bool:
     """Return whether an agent's requests to its provider pass by us: it has a key or a named address, no login."""
-    provider = dressed.agent.facts.provider
-    return provider is not None and any(dressed.env.get(name) for name in (provider.address, *provider.keys))
+    provider = resolved.agent.facts.provider
+    return provider is not None and any(resolved.env.get(name) for name in (provider.address, *provider.keys))
 
 
 class Network:
     """What one box is connected to. Made before the box, served while it runs."""
 
-    def __init__(self, level: Level, net: Net, reached: Reached, *, whole: bool = False) -> None:
+    def __init__(self, level: Level, net: Net, reached: OnReached, *, whole: bool = False) -> None:
         self._reached = reached
         self.whole = whole  #: not an agent's: checks and setup see the workspace as it is
         self.own = not is_open(level, net)
         self.open = not self.own
         self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
         self._words: list[str] = [] if net in ("on", "off") else [*net]
-        self._told: dict[str, str] = {}  # what package clients are told of indexes
+        self._registry_settings: dict[str, str] = {}  # what package clients are told of indexes
         self._upstream: Upstream | None = None
         self._key: Key | None = None
         self._counter: _Counter | None = None
         self._paths: ApiPaths | None = None
         self._bound: dict[int, socket.socket] = {}  # where the box has no loopback of its own
-        self._toolbox: tuple[Secret, Answer] | None = None
-        self.gate: Gate | None = None  #: of the account it asks on
-        self._provider: Provider | None = None
+        self._toolbox: tuple[SecretValue, AnswerCall] | None = None
+        self.gate: RequestLimiter | None = None  #: of the account it asks on
+        self._provider: ProviderProxy | None = None
         self._refused: set[str] = set()  # requests to it, as they were reported
 
     async def allow(self) -> None:
@@ -78,46 +78,46 @@ class Network:
             # The person's own clients name them: a mirror in their own network is meant too.
             named = [f"private:{found.host}" for found in await package_registries.registries(os.environ)]
             self._words = [word for word in self._words if word != REGISTRIES] + named
-            self._told = package_registries.settings(os.environ)
+            self._registry_settings = package_registries.settings(os.environ)
 
-    def dress(self, dressed: ResolvedAgent, metered: Metered, count: RequestCount) -> ResolvedAgent:
+    def connect_agent(self, resolved: ResolvedAgent, metered: OnMetered, count: RequestCount) -> ResolvedAgent:
         """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
-        facts, profile = dressed.agent.facts, dressed.profile
+        facts, profile = resolved.agent.facts, resolved.profile
         provider = facts.provider
-        named = dressed.env.get(provider.address, "") if provider else ""
-        present = [name for name in (provider.keys if provider else ()) if dressed.env.get(name)]
+        named = resolved.env.get(provider.address, "") if provider else ""
+        present = [name for name in (provider.keys if provider else ()) if resolved.env.get(name)]
         url = _url(provider.address, named or provider.standard) if provider else ""
-        if provider is None or not url or not is_metered(dressed):
-            self.left = tuple(name for name in facts.keys if dressed.env.get(name))
+        if provider is None or not url or not is_metered(resolved):
+            self.left = tuple(name for name in facts.keys if resolved.env.get(name))
             # Where its settings say it is to go, it may go: they are the person's, or trusted.
-            addresses = [value for value in dressed.env.values() if value.startswith(("http://", "https://"))]
+            addresses = [value for value in resolved.env.values() if value.startswith(("http://", "https://"))]
             self._words += [hosts.of_url(address, private=True) for address in addresses] or facts.hosts
             self._words += profile.hosts
-            return dressed
+            return resolved
         self._words += profile.hosts
         count.passed = count.passed or 0
         self._counter = _Counter(metered, count)
         everything = not (present or facts.local)  # without a key of ours, what it logs in with itself is its own
-        self._paths = api_paths(dressed.name, provider.address, profile.paths, everything=everything)
-        ca_file = dressed.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
+        self._paths = api_paths(resolved.name, provider.address, profile.paths, everything=everything)
+        ca_file = resolved.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
         self._upstream = Upstream(url, ca_file=ca_file)
         mask = f"sk-corral-{secrets.token_hex(16)}"
         if present:
-            real = Secret(dressed.env[present[0]])
+            real = SecretValue(resolved.env[present[0]])
             self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)
         address = f"http://127.0.0.1:{self._port(PROVIDER)}"
         settings = {**profile.settings, provider.address: address}
         dropped = facts.keys if present else provider.keys  # what it logs in with otherwise goes on as it is
-        env = {name: value for name, value in dressed.env.items() if name not in dropped}
+        env = {name: value for name, value in resolved.env.items() if name not in dropped}
         self.left = tuple(name for name in facts.keys if env.get(name))
         env[provider.address] = address
         if present:
             env[provider.sends or present[0]] = mask
         changed = structs.replace(profile, settings=settings)
-        agent = agents.find(dressed.name, {dressed.name: changed})
-        return structs.replace(dressed, agent=agent, profile=changed, env=env)
+        agent = agents.find(resolved.name, {resolved.name: changed})
+        return structs.replace(resolved, agent=agent, profile=changed, env=env)
 
-    def offer(self, token: Secret, answer: Answer) -> str:
+    def offer(self, token: SecretValue, answer: AnswerCall) -> str:
         """Let the box reach a toolbox; return its URL."""
         self._toolbox = token, answer
         return f"http://127.0.0.1:{self._port(TOOLBOX)}{PATH}"
@@ -137,13 +137,13 @@ class Network:
         """Return the ports on the box's own loopback that we answer."""
         if not self.own:
             return ()
-        return (EGRESS, *self._answered(), *self._here())
+        return (EGRESS, *self._answered_ports(), *self._loopback_ports())
 
-    def _answered(self) -> list[int]:
+    def _answered_ports(self) -> list[int]:
         """Return the ports of ours besides the proxy's."""
         return [*([PROVIDER] if self._upstream else []), *([TOOLBOX] if self._toolbox else [])]
 
-    def _here(self) -> list[int]:
+    def _loopback_ports(self) -> list[int]:
         """Return the ports of this machine's own loopback that were named: programs speak to those without a proxy."""
         found = [re.fullmatch(r"(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)", word) for word in self._words]
         ports = [int(each.group(1)) for each in found if each] if self.own else []
@@ -158,10 +158,10 @@ class Network:
             return {}
         proxy = f"http://127.0.0.1:{EGRESS}"
         loopback = "localhost,127.0.0.1,::1"
-        return {**self._told, **dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
+        return {**self._registry_settings, **dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
 
     @contextlib.asynccontextmanager
-    async def served(self, start: Start, talk: Talk) -> AsyncGenerator[None]:
+    async def served(self, start: ProcessStart, talk: ProcessControl) -> AsyncGenerator[None]:
         """Answer for as long as the box runs; if we cannot, the box is ended and our own failure told."""
         async with contextlib.AsyncExitStack() as stack:
             serving = asyncio.create_task(self._serve(start, stack))
@@ -174,7 +174,7 @@ class Network:
         if not _went_well(serving):
             serving.result()
 
-    async def _serve(self, start: Start, stack: contextlib.AsyncExitStack) -> None:
+    async def _serve(self, start: ProcessStart, stack: contextlib.AsyncExitStack) -> None:
         try:
             sockets = await start.listeners() if start.listeners else []
         except CorralError:
@@ -183,18 +183,20 @@ class Network:
         if sockets:
             rule = hosts.read(tuple(dict.fromkeys(self._words)))
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
-        ours = dict(zip(self._answered(), sockets[1:], strict=False)) if self.own else self._bound
+        ours = dict(zip(self._answered_ports(), sockets[1:], strict=False)) if self.own else self._bound
         if self._upstream and self._counter and PROVIDER in ours:
-            self._provider = Provider(ours[PROVIDER], self._upstream, self._key, self._counter, dialer=dialer)
+            self._provider = ProviderProxy(ours[PROVIDER], self._upstream, self._key, self._counter, dialer=dialer)
             self._provider.gate, self._provider.paths = self.gate, self._paths
-            self._provider.denied = self._denied
+            self._provider.denied = self._report_denied
             await stack.enter_async_context(self._provider)
         if self._toolbox and TOOLBOX in ours:
-            await stack.enter_async_context(RpcDoor(ours[TOOLBOX], *self._toolbox))
-        for listener, port in zip(sockets[len(sockets) - len(self._here()) :], self._here(), strict=True):
+            await stack.enter_async_context(RpcEndpoint(ours[TOOLBOX], *self._toolbox))
+        for listener, port in zip(
+            sockets[len(sockets) - len(self._loopback_ports()) :], self._loopback_ports(), strict=True
+        ):
             await stack.enter_async_context(Forward(listener, port))
 
-    def _denied(self, asked: str, why: str) -> None:
+    def _report_denied(self, asked: str, why: str) -> None:
         """Report a request to the provider that was refused, each once."""
         if self._upstream and asked not in self._refused and len(self._refused) < MOST_REFUSED:
             self._refused.add(asked)
@@ -216,19 +218,19 @@ class Network:
 class _Counter:
     """Counts requests to a provider, and meters their answers."""
 
-    def __init__(self, metered: Metered, count: RequestCount) -> None:
+    def __init__(self, metered: OnMetered, count: RequestCount) -> None:
         self._metered, self._count = metered, count
 
-    async def enter(self) -> _Passage:
-        return _Passage(await self._count.enter(), self._metered, self._count)
+    async def enter(self) -> _MeteredRequest:
+        return _MeteredRequest(await self._count.enter(), self._metered, self._count)
 
 
-class _Passage:
-    def __init__(self, number: int, metered: Metered, count: RequestCount) -> None:
+class _MeteredRequest:
+    def __init__(self, number: int, metered: OnMetered, count: RequestCount) -> None:
         self._number, self._metered, self._count = number, metered, count
 
-    def meter(self, content_type: str) -> Meter:
-        return Meter(content_type, lambda model, tokens: self._metered(model, tokens, self._number))
+    def meter(self, content_type: str) -> TokenMeter:
+        return TokenMeter(content_type, lambda model, tokens: self._metered(model, tokens, self._number))
 
     def end(self, *, charged: bool, known: bool, answered: bool) -> None:
         self._count.leave(self._number, charged=charged, known=known, answered=answered)

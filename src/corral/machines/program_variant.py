@@ -13,23 +13,23 @@ from corral import agents
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.errors import CorralError
 from corral.world import process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 SECONDS = 30.0
 
 
-async def as_installed(dressed: ResolvedAgent, state: Path) -> ResolvedAgent:
+async def resolve_variant(resolved: ResolvedAgent, state: Path) -> ResolvedAgent:
     """Return the agent, set up for the program that is really there."""
-    form = dressed.agent.facts.form
-    if form is None or form.otherwise[0] in dressed.profile.settings:
-        return dressed
-    program = dressed.program(dressed.profile.program or dressed.agent.facts.programs[0])
+    form = resolved.agent.facts.form
+    if form is None or form.otherwise[0] in resolved.profile.settings:
+        return resolved
+    program = resolved.program(resolved.profile.program or resolved.agent.facts.programs[0])
     if await _has_sign(program, form.ask, form.sign, state / "forms.json"):
-        return dressed
+        return resolved
     profile = structs.replace(
-        dressed.profile, settings={**dressed.profile.settings, form.otherwise[0]: form.otherwise[1]}
+        resolved.profile, settings={**resolved.profile.settings, form.otherwise[0]: form.otherwise[1]}
     )
-    return structs.replace(dressed, agent=agents.find(dressed.name, {dressed.name: profile}), profile=profile)
+    return structs.replace(resolved, agent=agents.find(resolved.name, {resolved.name: profile}), profile=profile)
 
 
 async def _has_sign(program: Path, ask: tuple[str, ...], sign: str, cache: Path) -> bool:
@@ -41,7 +41,7 @@ async def _has_sign(program: Path, ask: tuple[str, ...], sign: str, cache: Path)
         return known[key]
     try:
         env = {"PATH": os.environ.get("PATH", ""), "HOME": str(cache.parent), "NO_COLOR": "1"}
-        told = await process.run(Start(argv=[str(program), *ask], env=env), timeout=SECONDS)
+        told = await process.run(ProcessStart(argv=[str(program), *ask], env=env), timeout=SECONDS)
     except CorralError:
         return True  # it cannot say: it is taken for the usual one, and its own failure will tell
     answer = sign.encode() in told.out + told.err

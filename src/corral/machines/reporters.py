@@ -27,7 +27,7 @@ _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     """Write an option as Node reads it from its environment: a blank divides unless it is quoted."""
     return f'"{option}"' if " " in option else option
 
@@ -90,7 +90,7 @@ class Reporter:
         if not self._channel:
             return {}
         path = os.pathsep.join(filter(None, (PYTHON, known.get("PYTHONPATH", ""))))
-        options = " ".join(filter(None, (_quoted(NODE), known.get("NODE_OPTIONS", ""))))
+        options = " ".join(filter(None, (_quote(NODE), known.get("NODE_OPTIONS", ""))))
         flags = {"GOFLAGS": f"{self._go} {known.get('GOFLAGS', '')}".strip()} if self._go else {}
         return {**self._own, "PYTHONPATH": path, "NODE_OPTIONS": options, **flags}
 
@@ -116,7 +116,7 @@ def _lay_start(home: Path, owner: Owner | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def reported(
+async def open_reporter(
     made: Workspace, folder: Path, owner: Owner | None, check: str, order: TestOrder | None = None
 ) -> AsyncGenerator[Reporter]:
     """Have a channel for the reporters of one check in the folder of its box; it is removed afterwards."""
@@ -129,7 +129,7 @@ async def reported(
         return
     _lay_start(folder / "home", owner)
     try:
-        with go_tests.laid(made.tree, check, place, owner) as go:
+        with go_tests.lay_mains(made.tree, check, place, owner) as go:
             yield Reporter(made, place / "channel", channel, go, _lay_order(place / "order", order))
     finally:
         channel.close()

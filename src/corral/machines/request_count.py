@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from corral.world.proxy.listener import Refused
+from corral.world.proxy.listener import RequestRefused
 
 MOST_UNPRICED = 50  #: where the user has set any limit in dollars, and no other number
 HINT = "raise [budget] max_unpriced_requests in config.toml, or give its model a price in prices.toml"
@@ -39,17 +39,17 @@ class RequestCount:
 
     async def enter(self) -> int:
         """Return a number for a request; wait while those under way could use up money or unpriced requests."""
-        while self.open and not self._has_room():
+        while self.open and not self._may_pass():
             self._left.clear()
             await self._left.wait()
         if why := self.reason or self.refusal():
-            raise Refused(PAYMENT_REQUIRED, why)
+            raise RequestRefused(PAYMENT_REQUIRED, why)
         self._number += 1
         self.open.add(self._number)
         self.passed = (self.passed or 0) + 1
         return self._number
 
-    def _has_room(self) -> bool:
+    def _may_pass(self) -> bool:
         if self.most is not None and self.unpriced + len(self.open) >= self.most:
             return False
         if self.reason or self.refusal() or self.affords(len(self.open) + 1):

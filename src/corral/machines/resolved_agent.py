@@ -42,7 +42,7 @@ class ResolvedAgent(Struct, frozen=True):
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         """Return the argv to start and what must be readable for it, and for the servers it starts itself."""
         argv, shown = self._resolve(command)
-        return argv, [*shown, *(path for found in self._located().values() for path in found[1])]
+        return argv, [*shown, *(path for found in self._server_commands().values() for path in found[1])]
 
     def login_file(self, name: str) -> Path | None:
         """Return what a login left on this machine, by its name below HOME; of an account it is that one's."""
@@ -59,7 +59,7 @@ class ResolvedAgent(Struct, frozen=True):
                 args=tuple(words[1:]),
                 env={**{key: os.environ[key] for key in profile.env if key in os.environ}, **profile.settings},
             )
-            for (name, profile), (words, _) in zip(self.mcp.items(), self._located().values(), strict=False)
+            for (name, profile), (words, _) in zip(self.mcp.items(), self._server_commands().values(), strict=False)
         )
 
     def toolbox(self, url: str, token: str) -> tuple[McpServer, list[Path]]:
@@ -76,7 +76,7 @@ class ResolvedAgent(Struct, frozen=True):
         )
         return server, shown
 
-    def _located(self) -> dict[str, tuple[list[str], list[Path]]]:
+    def _server_commands(self) -> dict[str, tuple[list[str], list[Path]]]:
         """Return for each MCP server its command with whole paths, and what must be readable for it."""
         found: dict[str, tuple[list[str], list[Path]]] = {}
         for name, profile in self.mcp.items() if self.agent.facts.mcp else ():

@@ -11,18 +11,18 @@ from msgspec import Struct
 from corral.model import Level, Scope, ScopeSource, Violation
 from corral.rules.scope import explain, matcher, secret_paths
 from corral.rules.scope import scope as rules
-from corral.rules.scope.explain import Explained
-from corral.rules.scope.scope import Effective
+from corral.rules.scope.explain import ScopeExplanation
+from corral.rules.scope.scope import EffectiveScope
 from corral.world.sandbox import scope_paths as world
-from corral.world.sandbox.scope_paths import Machine, Resolved, View
+from corral.world.sandbox.scope_paths import Machine, ResolvedPaths, ScopeView
 from corral.world.sandbox.watchdog import Ceiling
 
 
-class Fitted(Struct, frozen=True, kw_only=True):
+class FittedScope(Struct, frozen=True, kw_only=True):
     """A scope held against a real workspace."""
 
-    effective: Effective
-    resolved: Resolved = Resolved()
+    effective: EffectiveScope
+    resolved: ResolvedPaths = ResolvedPaths()
     ignore: str = ""
 
     @property
@@ -40,25 +40,25 @@ class Fitted(Struct, frozen=True, kw_only=True):
         return rules.outside(changed, self.scope, self.ignore)
 
 
-def of_agent(sources: Sequence[ScopeSource], agent: str, ignore: str = "") -> Fitted:
+def of_agent(sources: Sequence[ScopeSource], agent: str, ignore: str = "") -> FittedScope:
     """Make one scope of all that speak of it; BadRequest where one of them cannot be meant."""
-    return Fitted(effective=rules.effective(sources, agent=agent, home=str(Path.home())), ignore=ignore)
+    return FittedScope(effective=rules.effective(sources, agent=agent, home=str(Path.home())), ignore=ignore)
 
 
-async def fit(fitted: Fitted, machine: Machine) -> Fitted:
+async def fit(fitted: FittedScope, machine: Machine) -> FittedScope:
     """Hold a scope against the files of a workspace, or of the checkout that it will be made from."""
     effective = fitted.effective
-    view = View(
+    view = ScopeView(
         named=rules.named_paths(effective),
         inside=matcher.top(effective.scope, ignore=fitted.ignore),
         outside=matcher.top(effective.scope, outside=True),
         secrets=secret_paths.patterns(str(Path.home())),
     )
     resolved = await asyncio.to_thread(world.resolve, view, machine)
-    return Fitted(effective=effective, resolved=resolved, ignore=fitted.ignore)
+    return FittedScope(effective=effective, resolved=resolved, ignore=fitted.ignore)
 
 
-def explained(fitted: Fitted, level: Level) -> Explained:
+def explain_scope(fitted: FittedScope, level: Level) -> ScopeExplanation:
     """Return what a person reads before a run."""
     resolved = fitted.resolved
     shown = [(mask.mode, str(mask.path)) for mask in (*resolved.elsewhere, *resolved.masks)]

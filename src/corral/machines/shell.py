@@ -6,12 +6,12 @@ from functools import partial
 
 from msgspec import Struct, structs
 
-from corral.machines.boxes import Boxes, Program
+from corral.machines.boxes import BoxedProgram, Boxes
 from corral.machines.logs import CutStream, Log, Tail
 from corral.machines.network import Network
 from corral.rules.text.redact import Redactor
-from corral.world.process import Exit, Limits, Talk
-from corral.world.sandbox.confine import own_processes
+from corral.world.process import Exit, ProcessControl, ProcessLimits
+from corral.world.sandbox.confine import has_own_processes
 from corral.world.sandbox.profile import Box
 
 MOST_COUNTED = 4 << 20  #: of a command's output, from its end: where test programs tell how many passed
@@ -48,7 +48,9 @@ class Command(Struct, frozen=True):
         return ["/bin/sh", "-c", WITH_TIME_TO_LOOK, "sh", self.line]
 
 
-async def run(boxes: Boxes, redactor: Redactor, command: str | Command, box: Box, limits: Limits, kept: Kept) -> Exit:
+async def run(
+    boxes: Boxes, redactor: Redactor, command: str | Command, box: Box, limits: ProcessLimits, kept: Kept
+) -> Exit:
     """Run a command line in a box to its end."""
     log, tail = kept.log, kept.tail
 
@@ -62,12 +64,12 @@ async def run(boxes: Boxes, redactor: Redactor, command: str | Command, box: Box
         streams[name].feed(chunk)
 
     try:
-        program = Program(argv=["/bin/sh", "-c", str(command)], raw=raw)
-        if isinstance(command, Command) and own_processes(boxes.level):
-            program = Program(argv=command.argv, wrapped=True, raw=raw, orphaned=partial(_note, command.left))
+        program = BoxedProgram(argv=["/bin/sh", "-c", str(command)], raw=raw)
+        if isinstance(command, Command) and has_own_processes(boxes.level):
+            program = BoxedProgram(argv=command.argv, wrapped=True, raw=raw, orphaned=partial(_note, command.left))
         elif isinstance(command, Command):
             program = structs.replace(program, argv=["/bin/sh", "-c", command.line])
-        return await boxes.follow(program, box, limits, kept.network, Talk())
+        return await boxes.follow(program, box, limits, kept.network, ProcessControl())
     finally:
         for stream in streams.values():
             stream.close()

@@ -45,7 +45,7 @@ class TurnNote(Struct, frozen=True, kw_only=True):
         )
 
 
-class Turn(Struct, frozen=True):
+class RecordedTurn(Struct, frozen=True):
     """One start of the agent, with what it printed."""
 
     note: TurnNote
@@ -58,7 +58,7 @@ def note_turn(logs: Path, note: TurnNote) -> None:
         file.write(ENCODER.encode(note) + b"\n")
 
 
-def turns(logs: Path) -> list[Turn]:
+def turns(logs: Path) -> list[RecordedTurn]:
     """Read back what an attempt's agent printed, and when; what came after the last turn that ended was cut off."""
     out, err, pace, noted = (_read(logs / name) for name in ("stdout.log", "stderr.log", PACE, TURNS))
     notes = [msgspec.json.decode(line, type=TurnNote) for line in noted.splitlines()]
@@ -66,7 +66,7 @@ def turns(logs: Path) -> list[Turn]:
         workspace = notes[-1].workspace if notes else ""
         notes.append(TurnNote(workspace=workspace, stdout=len(out), stderr=len(err)))
     ends, moments = _moments(pace)
-    found: list[Turn] = []
+    found: list[RecordedTurn] = []
     at_out = at_err = passed = 0
     for note in notes:
         lines: list[tuple[float, bytes]] = []
@@ -74,7 +74,7 @@ def turns(logs: Path) -> list[Turn]:
         for line in [*whole, rest] if rest else whole:
             passed += 1
             lines.append((_moment(ends, moments, passed), line))
-        found.append(Turn(note, lines, err[at_err : note.stderr]))
+        found.append(RecordedTurn(note, lines, err[at_err : note.stderr]))
         at_out, at_err = note.stdout, note.stderr
     return found
 

@@ -16,17 +16,17 @@ from corral.machines import scope, shell
 from corral.machines.boxes import Boxes
 from corral.machines.logs import Log, Tail
 from corral.machines.network import Network
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.machines.shell import Kept
 from corral.model import Level, Net, RunPlan, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.flow import Task
-from corral.rules.text.redact import Redactor, likely
+from corral.rules.text.redact import Redactor, likely_secrets
 from corral.world.git import object_cache
 from corral.world.git.repository import Repository
-from corral.world.locks import locked
-from corral.world.process import Limits
-from corral.world.sandbox.confine import agent_owner, own_processes
+from corral.world.locks import hold_lock
+from corral.world.process import ProcessLimits
+from corral.world.sandbox.confine import agent_owner, has_own_processes
 from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.scope_paths import Machine
 from corral.world.workspace import checkout as workspace
@@ -34,7 +34,7 @@ from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Loan, Workspace
 
 IDLE_SECONDS = 3600.0
-ROOM_BYTES = 64 << 20  #: free on a disk that is not full
+FREE_DISK_BYTES = 64 << 20  #: free on a disk that is not full
 
 
 def _unsaid(_: str) -> None:
@@ -53,7 +53,7 @@ class WorkspaceHost:
         self.owner = agent_owner(attempt) if self.level != "none" else None
         self.logins: list[str] = []
         self.boxes = Boxes(self.level, attempt, self.stop)
-        self.redactor = Redactor(likely(os.environ))
+        self.redactor = Redactor(likely_secrets(os.environ))
         self.snapping = asyncio.Lock()
         self.order: TestOrder | None = None  #: which tests its checks run; None: all
 
@@ -74,7 +74,9 @@ class WorkspaceHost:
     async def with_cache(self, folder: Path) -> AsyncGenerator[None]:
         """Have the project's package caches at hand, for setup, agent and checks."""
         private = folder.with_name(f"{folder.name}-cache")
-        async with package_caches.lent(self.state, self.repository.git_dir, private, self.owner) as self.boxes.cache:
+        async with package_caches.lend_cache(
+            self.state, self.repository.git_dir, private, self.owner
+        ) as self.boxes.cache:
             try:
                 yield
             finally:
@@ -110,11 +112,11 @@ class WorkspaceHost:
 
     async def network(self, net: Net) -> Network:
         """Connect a box that is not an agent's: to what the list names, and to no provider."""
-        network = Network(self.level, net, _untold, whole=True)
+        network = Network(self.level, net, _report_nothing, whole=True)
         await network.allow()
         return network
 
-    async def fit(self, made: Workspace, fitted: Fitted) -> list[str]:
+    async def fit(self, made: Workspace, fitted: FittedScope) -> list[str]:
         """Hold the scope against the workspace; return what a person should know of it."""
         checkout = self.repository.folder if (self.repository.folder / ".git").exists() else None
         machine = Machine(tree=made.tree, state=self.state, checkout=checkout)
@@ -143,11 +145,11 @@ class WorkspaceHost:
     def disk_has_room(self) -> bool:
         """Tell whether a box that found no space can have found that only in its own folders that are memory."""
         about = os.statvfs(self.state)
-        return own_processes(self.level) and about.f_bavail * about.f_frsize > ROOM_BYTES
+        return has_own_processes(self.level) and about.f_bavail * about.f_frsize > FREE_DISK_BYTES
 
     def hidden(self, made: Workspace) -> list[str]:
         """Return what of the workspace the agent's box covers up."""
-        masks = self.boxes.fitted.resolved.masks if own_processes(self.level) else ()
+        masks = self.boxes.fitted.resolved.masks if has_own_processes(self.level) else ()
         return [str(mask.path.relative_to(made.tree)) for mask in masks if mask.mode == "hidden"]
 
     async def take_over(self, folder: Path) -> Workspace:
@@ -155,14 +157,14 @@ class WorkspaceHost:
         if self.owner:
             for name in ("work", "home", "out", "tmp"):
                 await workspace.give(folder / name, self.owner)
-        return workspace.made_before(folder / "work")
+        return workspace.read_workspace(folder / "work")
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
         tail = Tail()
         network = await self.network(self.plan.setup.net)
         box = self.boxes.box(made, folder, network=network)
         log = Log(self.logs / "setup.log")
-        ended = await shell.run(self.boxes, self.redactor, command, box, Limits(), Kept(log, tail, network))
+        ended = await shell.run(self.boxes, self.redactor, command, box, ProcessLimits(), Kept(log, tail, network))
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
             raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
@@ -183,7 +185,7 @@ class WorkspaceHost:
     def repository_lock(self) -> contextlib.AbstractAsyncContextManager[int]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
         name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
-        return locked(self.state / "locks" / name)
+        return hold_lock(self.state / "locks" / name)
 
 
 def beside_name(attempt: str, name: str) -> str:
@@ -194,5 +196,5 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
-def _untold(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+def _report_nothing(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
     """Tell nobody: what a check asks for is its own affair."""

@@ -148,7 +148,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class ProgramVariant(Struct, frozen=True, kw_only=True):
     """Two programs go by one name: what to ask the one that is installed, and what holds if the sign is missing."""
 
     ask: tuple[str, ...]
@@ -169,7 +169,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
     needless_hosts: tuple[str, ...] = ()  #: for updates and telemetry: it asks for them and works without them
     provider: Provider | None = None
-    form: Form | None = None
+    form: ProgramVariant | None = None
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
     reports_cost: bool = False
@@ -218,7 +218,7 @@ class Command(Struct, frozen=True, kw_only=True):
     read_back: tuple[str, ...] = ()  #: files below the workspace that its last word depends on
 
 
-class Line(Struct, frozen=True):
+class RunReply(Struct, frozen=True):
     """Something to write to the agent's stdin; the newline is added."""
 
     text: str

@@ -9,11 +9,11 @@ from collections.abc import Generator, Sequence
 
 from msgspec import Struct
 
-DRIVEN = "while a run was driven"  #: a note on exceptions
+DURING_RUN = "while a run was driven"  #: a note on exceptions
 MOST_NAME, MOST_WORD, MOST_LINE = 80, 600, 4_000
 
 
-def shortened(text: str, most: int = MOST_NAME) -> str:
+def shorten_name(text: str, most: int = MOST_NAME) -> str:
     """Return a name as a message shows it: of a very long one the beginning and its length."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
@@ -22,8 +22,8 @@ def concise(message: str) -> str:
     """Return a message without words and lines that nobody could read: they are shortened."""
     if len(message) <= MOST_WORD:
         return message
-    words = re.sub(rf"\S{{{MOST_WORD},}}", lambda found: shortened(found.group()), message)
-    return "\n".join(shortened(line, MOST_LINE) for line in words.split("\n"))
+    words = re.sub(rf"\S{{{MOST_WORD},}}", lambda found: shorten_name(found.group()), message)
+    return "\n".join(shorten_name(line, MOST_LINE) for line in words.split("\n"))
 
 
 class CorralError(Exception):
@@ -43,12 +43,12 @@ class BadRequest(CorralError):
 
 
 @contextlib.contextmanager
-def while_driven() -> Generator[None]:
+def during_run() -> Generator[None]:
     """Mark what fails inside as no fault of a request: its run has started."""
     try:
         yield
     except Exception as error:
-        error.add_note(DRIVEN)
+        error.add_note(DURING_RUN)
         raise
 
 
@@ -57,13 +57,15 @@ def refusal_of(error: BaseException) -> BadRequest | None:
     match error:
         case BadRequest():
             return error
-        case _ if DRIVEN in getattr(error, "__notes__", ()):
+        case _ if DURING_RUN in getattr(error, "__notes__", ()):
             return None
         case OSError(errno=errno.ENAMETOOLONG):
             name = error.filename if isinstance(error.filename, str) else "a name"
-            return BadRequest(f"{shortened(name)!a}: the name is too long", hint="a name has at most 255 bytes")
+            return BadRequest(f"{shorten_name(name)!a}: the name is too long", hint="a name has at most 255 bytes")
         case UnicodeEncodeError():
-            return BadRequest(f"{shortened(error.object)!a}: it is not UTF-8 text", hint="rename it, or encode it anew")
+            return BadRequest(
+                f"{shorten_name(error.object)!a}: it is not UTF-8 text", hint="rename it, or encode it anew"
+            )
         case OverflowError():
             return BadRequest(f"a number is too large: {error}", hint="numbers have at most 53 bits")
         case RecursionError():

@@ -12,7 +12,9 @@ from corral.model import CheckResult, Failure, Status, Tokens
 
 
 def _snake(name: str) -> str:
-    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).lstrip("_")
+    return "".join(
+        "_" + mail_message.lower() if mail_message.isupper() else mail_message for mail_message in name
+    ).lstrip("_")
 
 
 class _Event(Struct, frozen=True, tag_field="type", tag=_snake, omit_defaults=True):
@@ -217,7 +219,7 @@ _ASKED_BEFORE = "waits for you: "
 VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, StatusChanged, UserAsked)
 
 
-class Stored(Struct, frozen=True):
+class StoredEvent(Struct, frozen=True):
     """An event where it stands in the log."""
 
     seq: int
@@ -230,7 +232,7 @@ class Stored(Struct, frozen=True):
         return _as_now(DECODER.decode(self.body))
 
 
-class Heard(Struct, frozen=True):
+class RunEvent(Struct, frozen=True):
     """An event as it is told to whoever watches a run in this process."""
 
     run: str
@@ -254,4 +256,4 @@ def _as_now(event: Event | Moved) -> Event:
     return event
 
 
-Listener = Callable[[Heard], None]  #: hears what happens in a run, in this process
+Listener = Callable[[RunEvent], None]  #: hears what happens in a run, in this process

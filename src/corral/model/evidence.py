@@ -37,7 +37,7 @@ class Report(Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()  #: what ran, with versions: Python 3.11.7, pytest 9.2.0, Node 20.1.0
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class CheckObservation(Struct, frozen=True, kw_only=True):
     """One check on one tree: how it ended, and what our reporters saw of it."""
 
     result: CheckResult
@@ -59,7 +59,7 @@ class TestOrder(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0  #: after which no further test begins; 0: no limit
 
 
-class Steered(Struct, frozen=True, kw_only=True):
+class SteeringFile(Struct, frozen=True, kw_only=True):
     """A changed file that steers tests, and what was done with it in the harness tree."""
 
     path: str
@@ -148,7 +148,7 @@ class EvidenceDetail(Struct, frozen=True, kw_only=True):
     runs: tuple[EvidenceRun, ...] = ()
     tests: tuple[TestChange, ...] = ()
     altered: tuple[AlteredTests, ...] = ()
-    steered: tuple[Steered, ...] = ()
+    steered: tuple[SteeringFile, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()  #: what was not done, and why
 

@@ -108,7 +108,7 @@ class Gate(Struct, frozen=True, kw_only=True):
     deadline_seconds: float = 86_400.0
 
 
-class Landing(Struct, frozen=True, kw_only=True):
+class MergeSpec(Struct, frozen=True, kw_only=True):
     """Merge what the nodes before it made."""
 
     into: str | None = None
@@ -133,7 +133,7 @@ class Node(Struct, frozen=True, kw_only=True):
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     repeat: Repeat | None = None
     gate: Gate | None = None
-    merge: Landing | None = None
+    merge: MergeSpec | None = None
     select: Select = "evidence"  #: how the best of several is found
     scorers: tuple[str, ...] = ()  #: plug-ins by name, or commands that print a number; more is better
     judge: AgentChoice | None = (

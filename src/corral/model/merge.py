@@ -40,7 +40,7 @@ class Choice(Struct, frozen=True):
     of: Blobs | None = None  #: what it was chosen for; it counts for nothing else
 
 
-class Take(Struct, frozen=True):
+class FilePick(Struct, frozen=True):
     """A file of an attempt that is to be part of one new result, or some hunks of it."""
 
     path: str
@@ -57,7 +57,7 @@ class Take(Struct, frozen=True):
         return self.path + (f"#{','.join(map(str, self.hunks))}" if self.hunks else "")
 
 
-class Hunk(Struct, frozen=True, kw_only=True):
+class EditHunk(Struct, frozen=True, kw_only=True):
     """A numbered piece of a change."""
 
     number: int  #: from 1, in its file
@@ -67,7 +67,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
 class HunkedFile(Struct, frozen=True, kw_only=True):
     path: str
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[EditHunk, ...] = ()
     whole: str = ""  #: why it can only be taken whole
 
 
@@ -88,7 +88,7 @@ class MergeRequest(Struct, frozen=True, kw_only=True):
     strategy: Strategy = "auto"
     into: str | None = None  #: the branch the run started from
     pick: str | None = None
-    take: tuple[Take, ...] = ()
+    take: tuple[FilePick, ...] = ()
     heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
     proofs: tuple[str, ...] = ()  #: the checks that hold for them
     resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs, base or a path
@@ -124,7 +124,7 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
     proofs: tuple[str, ...] = ()
     pick: str | None = None  #: as it was asked for
-    take: tuple[Take, ...] = ()
+    take: tuple[FilePick, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     url: str = ""  #: of a pull request
 
@@ -171,7 +171,7 @@ class Conflicts(Struct, frozen=True, kw_only=True):
     conflicts: tuple[ConflictedFile, ...] = ()
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class BranchCheckout(Struct, frozen=True, kw_only=True):
     """A checkout of the branch, and why its files could not follow."""
 
     folder: str
@@ -196,7 +196,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     between: tuple[str, str] | None = None  #: as in `MergeRecord`
     checks: tuple[str, ...] = ()
-    checkouts: tuple[Place, ...] = ()
+    checkouts: tuple[BranchCheckout, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -217,7 +217,7 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class UnmergedWork(Struct, frozen=True, kw_only=True):
     """A piece of work that is not merged yet, as it stands against its branch."""
 
     name: str  #: attempt
@@ -241,5 +241,5 @@ class Clash(Struct, frozen=True, kw_only=True):
 class Overlap(Struct, frozen=True, kw_only=True):
     """All unmerged work of a repository, and which will clash with which."""
 
-    work: tuple[Standing, ...]
+    work: tuple[UnmergedWork, ...]
     clashes: tuple[Clash, ...] = ()

@@ -117,7 +117,7 @@ class Bound(Struct, frozen=True, kw_only=True):
     waiting: tuple[str, ...] = ()  #: attempts above it whose reservations do not count for it: they wait for it
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class LedgerLine(Struct, frozen=True, kw_only=True):
     """What is held for one attempt."""
 
     attempt: str
@@ -139,7 +139,7 @@ class Line(Struct, frozen=True, kw_only=True):
     type: str | None = None
 
 
-class Paid(Struct, frozen=True, kw_only=True):
+class PaidAttempt(Struct, frozen=True, kw_only=True):
     """One attempt as the ledger keeps it."""
 
     attempt: str
@@ -190,7 +190,7 @@ ENOUGH = 3  #: attempts of which the usual cost is known
 SAFETY = 2.0  #: times the dearest attempt so far: what one of an assumed price may cost
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class LimitBalance(Struct, frozen=True, kw_only=True):
     """How a limit stands for one attempt that wants to start."""
 
     limit: Limit  #: with what the run may go past it
@@ -226,11 +226,11 @@ class Room(Struct, frozen=True, kw_only=True):
         """Tell whether others at work may give back enough when they end."""
         if not self.others:
             return False
-        freed = Room(limit=self.limit, spent=self.spent, reserved=max(0.0, self.reserved - self.at_work))
+        freed = LimitBalance(limit=self.limit, spent=self.spent, reserved=max(0.0, self.reserved - self.at_work))
         return freed.grant(usd, expected, least) is not None
 
 
-class Guessed(Struct, frozen=True, kw_only=True):
+class GuessedAttempt(Struct, frozen=True, kw_only=True):
     """An attempt at work whose price is assumed and which no meter counts."""
 
     attempt: str
@@ -239,7 +239,7 @@ class Guessed(Struct, frozen=True, kw_only=True):
     dearest: float | None  #: attempt of its agent and model so far; None: too few are known
 
 
-def fit_side_by_side(left: float, dearest: float | None, others: Sequence[Guessed]) -> bool:
+def fit_side_by_side(left: float, dearest: float | None, others: Sequence[GuessedAttempt]) -> bool:
     """Return whether attempts of an assumed price may work at once: each may cost `SAFETY` times the dearest one."""
     if not others:
         return True
@@ -289,7 +289,7 @@ class Quota(Struct, frozen=True, kw_only=True):
     windows: tuple[QuotaWindow, ...] = ()
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class LimitStatus(Struct, frozen=True, kw_only=True):
     """How a limit stands now; what holds for each run apart has no sum."""
 
     limit: Limit
@@ -348,7 +348,7 @@ class CostOverview(Struct, frozen=True, kw_only=True):
     month: tuple[float, float]
     days: CostTable
     tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind
-    standings: tuple[Standing, ...]
+    standings: tuple[LimitStatus, ...]
     quotas: tuple[Quota, ...]
 
     def by(self, dimension: By) -> CostTable:

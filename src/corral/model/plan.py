@@ -98,7 +98,7 @@ class SlotLimits(Struct, frozen=True, kw_only=True):
     per_repository: int | None = None
 
 
-class SlotHeld(Struct, frozen=True):
+class HeldSlot(Struct, frozen=True):
     """An attempt at work."""
 
     run: str
@@ -106,7 +106,7 @@ class SlotHeld(Struct, frozen=True):
     repo: str
 
 
-class SlotWant(Struct, frozen=True, kw_only=True):
+class SlotDemand(Struct, frozen=True, kw_only=True):
     """A run that would begin so many more attempts of an agent."""
 
     run: str

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct, field
 
 from corral.model import Grade, Request, Status
-from corral.model.events import Stored
+from corral.model.events import StoredEvent
 
 AccessScope = Literal["read", "run", "merge", "admin"]
 SCOPES: tuple[AccessScope, ...] = get_args(AccessScope)
@@ -30,7 +30,7 @@ class Token(Struct, frozen=True, kw_only=True):
         return scope == "read" or scope in self.scopes or "admin" in self.scopes
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class QueuedRun(Struct, frozen=True, kw_only=True):
     """A run that no process has taken up yet."""
 
     run: str
@@ -62,11 +62,11 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     unmerged: bool = False  #: only runs whose work is on no branch of the user's
 
 
-class Logged(Struct, frozen=True):
+class LoggedEvent(Struct, frozen=True):
     """An event of any run where it stands in the one log."""
 
     run: str
-    stored: Stored
+    stored: StoredEvent
 
 
 class QueueState(Struct, frozen=True, kw_only=True):
@@ -75,10 +75,10 @@ class QueueState(Struct, frozen=True, kw_only=True):
     held: bool
     concurrency: int
     count: int
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[QueuedRun, ...]
 
 
-class Serving(Struct, frozen=True, kw_only=True):
+class ServerRecord(Struct, frozen=True, kw_only=True):
     """Which process serves a store, and where."""
 
     owner: str

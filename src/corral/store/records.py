@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from corral.model import SlotHeld, SlotWant, Status
+from corral.model import HeldSlot, SlotDemand, Status
 from corral.model.merge import MergeRecord
 
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
@@ -50,8 +50,8 @@ class SlotOwner(Struct, frozen=True, kw_only=True):
 class SlotsSeen(Struct, frozen=True):
     """All of it at one moment, but for what belongs to the dead."""
 
-    held: tuple[SlotHeld, ...] = ()
-    wants: tuple[SlotWant, ...] = ()
+    held: tuple[HeldSlot, ...] = ()
+    wants: tuple[SlotDemand, ...] = ()
 
 
 class Child(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Child(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Letter(Struct, frozen=True, kw_only=True):
+class MailMessage(Struct, frozen=True, kw_only=True):
     """A letter as it is written; it lies in one box."""
 
     run: str

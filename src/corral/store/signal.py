@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 IN_ATTRIB = 0x4
-BELL = "bell"
+SIGNAL_FILE = "bell"
 LOOK_SECONDS = 0.05  #: how often to look where nothing can wake us
 
 
@@ -18,7 +18,7 @@ class ChangeSignal:
     """Pulled by whoever has committed something; SQLite's own files change before a commit can be seen."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder / BELL, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(folder / SIGNAL_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
     def pull(self) -> None:
         with contextlib.suppress(OSError):  # a full or read-only disk: then watchers look once a second
@@ -32,7 +32,7 @@ class ChangeWatch:
     """Rings when the rope of the same folder is pulled, in any process."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = _inotify(folder / BELL) if sys.platform == "linux" else None
+        self._descriptor = _inotify(folder / SIGNAL_FILE) if sys.platform == "linux" else None
 
     def close(self) -> None:
         if self._descriptor is not None:

@@ -14,7 +14,7 @@ from corral.testing.model import ScriptedModel, Turn, Usage
 from corral.testing.repository import git
 from corral.testing.secure import SecureServer
 from corral.testing.stage import Stage, expect
-from corral.testing.watching import tagged, until
+from corral.testing.watching import tagged_processes, until
 
 #: Lines that nobody expects: broken JSON, JSON of other shapes, no text at all, very long ones.
 JUNK = [
@@ -87,19 +87,19 @@ def _survives_junk(stage: Stage, attempt: dict[str, Any]) -> None:
         expect(outcome.attempt[name] == attempt[name], f"junk among its lines changes its {name}", outcome)
 
 
-def stopped(stage: Stage) -> None:
+def stops(stage: Stage) -> None:
     """Stopped in the middle, its work is kept and no process is left."""
     with ScriptedModel([Turn(text="I start.", sh="echo half > half.txt"), Turn(hang_seconds=600)]) as model:
         stage.point_to(model.url)
-        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as going:
+        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as active:
             until(lambda: stage.asked(model) >= 2, "it asks its model twice")
             run = until(lambda: stage.corral("ls", "--json").json, "the run is there")[0]["run"]
-            expect(bool(tagged(f"CORRAL_ATTEMPT={run}")), "its processes are not to be seen", run)
+            expect(bool(tagged_processes(f"CORRAL_ATTEMPT={run}")), "its processes are not to be seen", run)
             expect(stage.corral("stop", run).code == 0, "it cannot be stopped", run)
-            outcome = going.end()
+            outcome = active.end()
     expect(outcome.code == 130, f"exit {outcome.code}, not 130", outcome)
     expect(outcome.json["status"] == "stopped", "its status is not `stopped`", outcome)
-    expect(not tagged(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
+    expect(not tagged_processes(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
     kept = git(stage.repo, "show", f"{outcome.attempt['branch']}:half.txt")
     expect(kept == "half", "its work is not kept", outcome)
 
@@ -115,12 +115,12 @@ def resumes(stage: Stage) -> None:
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)
         goes_on = stage.goes_on()
-        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as going:
+        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as active:
             until(lambda: stage.asked(model) >= 2, "it asks its model twice")
             if goes_on:
                 until(lambda: any(each["type"] == "started" for each in stage.corral.events()), "its session is known")
-            going.process.kill()
-            going.process.wait()
+            active.process.kill()
+            active.process.wait()
         outcome = stage.corral("resume", "@last", "--json")
         expect("half.txt" in str(model.asked[-1].body), "its history is not what it did before", outcome)
     expect(outcome.code == 0, f"exit {outcome.code}", outcome)
@@ -133,7 +133,7 @@ def resumes(stage: Stage) -> None:
     expect(set(second["files_changed"]) == {"half.txt", "whole.txt"}, "the wrong files are changed", outcome)
 
 
-def refused(case: str, status: int, message: str, kind: str) -> Callable[[Stage], None]:
+def refusal_case(case: str, status: int, message: str, kind: str) -> Callable[[Stage], None]:
     def check(stage: Stage) -> None:
         turn = Turn(status=stage.suite.statuses.get(case, status), message=message, retry_after_seconds=1)
         outcome = stage.fails(turn, kind)
@@ -155,7 +155,7 @@ def silent(stage: Stage) -> None:
         expect(bool(model.requests), "the model was not asked", outcome)
     expect(outcome.attempt["status"] == "timed_out", "its status is not `timed_out`", outcome)
     expect("said nothing" in outcome.attempt["error"]["message"], "it was not ended for its silence", outcome)
-    expect(not tagged(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
+    expect(not tagged_processes(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
 
 
 def cut_stream(stage: Stage) -> None:
@@ -255,13 +255,13 @@ def bad_output(stage: Stage) -> None:
 CASES: dict[str, Callable[[Stage], None]] = {
     "works": works,
     "says_only": says_only,
-    "stopped": stopped,
+    "stopped": stops,
     "resumes": resumes,
-    "wrong_key": refused("wrong_key", 401, "invalid api key", "auth"),
-    "expired_key": refused("expired_key", 401, "API key expired. Please renew the API key.", "auth"),
-    "unknown_model": refused("unknown_model", 404, "model not found: fake-model", "not_found"),
-    "limited": refused("limited", 429, "rate limit reached", "rate_limit"),
-    "overloaded": refused("overloaded", 500, "internal server error", "overloaded"),
+    "wrong_key": refusal_case("wrong_key", 401, "invalid api key", "auth"),
+    "expired_key": refusal_case("expired_key", 401, "API key expired. Please renew the API key.", "auth"),
+    "unknown_model": refusal_case("unknown_model", 404, "model not found: fake-model", "not_found"),
+    "limited": refusal_case("limited", 429, "rate limit reached", "rate_limit"),
+    "overloaded": refusal_case("overloaded", 500, "internal server error", "overloaded"),
     "silent": silent,
     "cut_stream": cut_stream,
     "read_only": read_only,

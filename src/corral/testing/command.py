@@ -41,7 +41,7 @@ class Outcome:
         return f"exit {self.code}\n--- stdout\n{self.out[-4000:]}\n--- stderr\n{self.err[-4000:]}"
 
 
-class Going:
+class RunningCommand:
     """A command that is running."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -55,7 +55,7 @@ class Going:
         return Outcome(self.process.returncode, out, err)
 
 
-class Person:
+class TerminalUser:
     """A person at a terminal, with nothing but what a test gives them."""
 
     def __init__(self, root: Path, program: Sequence[str] = (str(PROGRAM),)) -> None:
@@ -100,7 +100,9 @@ class Person:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     @contextlib.contextmanager
-    def going(self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE) -> Generator[Going]:
+    def going(
+        self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
+    ) -> Generator[RunningCommand]:
         """Start a command and go on; it is gone when the block is left."""
         process = subprocess.Popen(
             [*self.program, *map(str, arguments)],
@@ -112,7 +114,7 @@ class Person:
             stderr=stderr,
         )
         try:
-            yield Going(process)
+            yield RunningCommand(process)
         finally:
             if process.poll() is None:
                 process.kill()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corral.testing.command import Outcome, Person
+from corral.testing.command import Outcome, TerminalUser
 from corral.testing.model import ScriptedModel, Turn
 from corral.testing.repository import make_repository
 
@@ -43,7 +43,7 @@ class Stage:
 
     def __init__(self, suite: AgentSetup, folder: Path) -> None:
         self.suite = suite
-        self.corral = Person(folder / "home")
+        self.corral = TerminalUser(folder / "home")
         self.corral.env["PATH"] = ":".join([*suite.path, self.corral.env["PATH"]])
         self.corral.env |= {suite.key: KEY, **suite.env}
         self.repo = make_repository(folder / "repository", {"a.txt": "one\n"})

@@ -29,7 +29,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE_SECON
         time.sleep(min(max(0.02, 2 * (now - asked)), 2.0))
 
 
-def tagged(sign: str) -> list[int]:
+def tagged_processes(sign: str) -> list[int]:
     """Return the processes in whose environment `sign` stands, wherever they run."""
     found: list[int] = []
     for folder in Path("/proc").iterdir():

@@ -14,7 +14,7 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | o
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Linked(BadRequest):
+class LinkRefused(BadRequest):
     """A file that a repository offers is a link, or lies behind one."""
 
 
@@ -23,14 +23,14 @@ def read(path: Path, most: int) -> bytes | None:
 
     A link in any part of the path raises `Linked`; a pipe or a device is not waited for.
     """
-    with _opened_parent(path) as parent:
+    with _open_parent(path) as parent:
         return _read(parent, path, most) if parent is not None else None
 
 
 def names(folder: Path) -> list[str]:
     """Return the names in a folder, sorted; none if it is missing, a link or behind one."""
     try:
-        with _opened_parent(folder / "_") as place:
+        with _open_parent(folder / "_") as place:
             if place is None:
                 return []
             opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
@@ -38,7 +38,7 @@ def names(folder: Path) -> list[str]:
                 return sorted(os.listdir(opened))  # noqa: PTH208 -- of a descriptor
             finally:
                 os.close(opened)
-    except (Linked, OSError):
+    except (LinkRefused, OSError):
         return []
 
 
@@ -47,14 +47,14 @@ def files(folder: Path, most: int) -> Iterator[tuple[str, bytes]]:
     for place, _, found in os.walk(folder, followlinks=False):
         for name in sorted(found):
             path = Path(place) / name
-            with contextlib.suppress(Linked):
+            with contextlib.suppress(LinkRefused):
                 content = read(path, most)
                 if content is not None:
                     yield str(path.relative_to(folder)), content
 
 
 @contextlib.contextmanager
-def _opened_parent(path: Path) -> Generator[int | None]:
+def _open_parent(path: Path) -> Generator[int | None]:
     """Open the folder of a path, part by part; None if it is not there."""
     place = os.open(path.anchor, FOLDER)
     try:
@@ -85,7 +85,7 @@ def _read(parent: int, path: Path, most: int) -> bytes | None:
 def _refuse_link(parent: int, name: str, path: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
-            raise Linked(
+            raise LinkRefused(
                 f"{path} is a link, and files of a repository are not read through links",
                 hint="replace the link by the file itself",
             )

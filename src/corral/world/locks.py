@@ -30,7 +30,7 @@ class LockHeld(CorralError):
     """Another process holds a lock and does not release it."""
 
 
-class Waiting(Struct, frozen=True):
+class WaitPolicy(Struct, frozen=True):
     """What a task that waits for a lock may do about its holder."""
 
     say: Say
@@ -38,11 +38,11 @@ class Waiting(Struct, frozen=True):
     end: Callable[[int], float | None]
 
 
-_WAITING: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
+_WAITING: ContextVar[WaitPolicy | None] = ContextVar("waiting", default=None)
 
 
 @contextlib.contextmanager
-def waits(waiting: Waiting) -> Generator[None]:
+def wait_by(waiting: WaitPolicy) -> Generator[None]:
     """Let all tasks that are started here wait this way."""
     token = _WAITING.set(waiting)
     try:
@@ -52,7 +52,7 @@ def waits(waiting: Waiting) -> Generator[None]:
 
 
 @contextlib.asynccontextmanager
-async def locked(file: Path, *, say: Say | None = None, holder_seconds: float = 0.0) -> AsyncGenerator[int, None]:
+async def hold_lock(file: Path, *, say: Say | None = None, holder_seconds: float = 0.0) -> AsyncGenerator[int, None]:
     """Hold a lock that other processes respect too; it is gone when its holder dies, and all it was passed on to.
 
     After `holder_seconds` (if not set, `HOLDER_SECONDS`) with one and the same holder the wait ends with `LockHeld`.
@@ -61,7 +61,7 @@ async def locked(file: Path, *, say: Say | None = None, holder_seconds: float = 
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         wait: _Wait | None = None
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             wait = wait or _Wait(file, say, holder_seconds or HOLDER_SECONDS)
             wait.look(descriptor)
             await asyncio.sleep(LOOK_SECONDS)
@@ -71,7 +71,7 @@ async def locked(file: Path, *, say: Say | None = None, holder_seconds: float = 
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -128,7 +128,7 @@ class _Wait:
             return f"a process of another user or container, which {held}", ""
         if pid == os.getpid():
             return f"other work of this process, which {held}", ""
-        stopped = process_identity.suspended(pid)
+        stopped = process_identity.is_suspended(pid)
         program = process_identity.program_of(pid)
         words = f"process {pid} ({program}{', stopped by SIGSTOP' if stopped else ''}), which {held}"
         return words, f"kill {'-9 ' if stopped else ''}{pid}"

@@ -43,23 +43,23 @@ def of(error: BaseException) -> OutOfResources | None:
     if isinstance(error, OutOfResources):
         return error
     if isinstance(error, MemoryError):
-        return _said(MEMORY)
+        return _limit_error(MEMORY)
     if isinstance(error, OSError) and error.errno in _BY_NUMBER and not isinstance(error, BlockingIOError):
-        return _said(_BY_NUMBER[error.errno])
+        return _limit_error(_BY_NUMBER[error.errno])
     return in_words(str(error))
 
 
 def in_words(text: str) -> OutOfResources | None:
     """Return what ran out, as a program or a library says it."""
     found = next((what for words, what in _BY_WORDS.items() if words in text.lower()), None)
-    return _said(found) if found else None
+    return _limit_error(found) if found else None
 
 
 def of_file(path: Path, size: int) -> OutOfResources | None:
     """Return what keeps a file of this size from growing, or any file from being opened; None if nothing does."""
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if allowed != resource.RLIM_INFINITY and size + NEAR > allowed:
-        return _said(SIZE)
+        return _limit_error(SIZE)
     try:
         os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -67,7 +67,7 @@ def of_file(path: Path, size: int) -> OutOfResources | None:
     return None
 
 
-def _said(what: str) -> OutOfResources:
+def _limit_error(what: str) -> OutOfResources:
     if what == PROCESSES and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         what = MEMORY  # a thread that finds no room for its stack is refused in the same words
     number, command = _LIMITS[what]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from corral.model.errors import CorralError
 from corral.world import process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 SECONDS = 10.0  #: a client that does not answer by then has nothing to say
 #: What their own settings say of indexes and authorities; of these none holds a password.
@@ -36,7 +36,7 @@ class Registry(Struct, frozen=True):
     client: str
 
 
-class _Asking:
+class _ClientQuery:
     """Starts clients as the person would, but in no repository: what one of those says is not the person's word."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class _Asking:
         if program is None:
             return ""
         try:
-            start = Start(argv=[program, *argv[1:]], env=self.env, cwd="/")
+            start = ProcessStart(argv=[program, *argv[1:]], env=self.env, cwd="/")
             finished = await process.run(start, timeout=SECONDS, most=4 << 20)
         except CorralError:
             return ""
@@ -72,7 +72,7 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def registries(environment: Mapping[str, str]) -> list[Registry]:
     """Return the hosts of all clients; one that is missing, hangs or fails contributes none."""
-    asking = _Asking(environment)
+    asking = _ClientQuery(environment)
     told = await asyncio.gather(*(ask(asking) for ask in CLIENTS.values()), return_exceptions=True)
     found: dict[Registry, None] = {}
     for client, answer in zip(CLIENTS, told, strict=True):
@@ -100,7 +100,7 @@ def host_of(address: str) -> str | None:
     return name if port in (None, usual) else f"{name}:{port}"
 
 
-async def _pip(ask: _Asking) -> list[str]:
+async def _pip(ask: _ClientQuery) -> list[str]:
     for program in (("pip",), ("pip3",), ("python3", "-m", "pip")):
         if not ask.has(program[0]):
             continue
@@ -117,7 +117,7 @@ async def _pip(ask: _Asking) -> list[str]:
     return []
 
 
-async def _uv(ask: _Asking) -> list[str]:
+async def _uv(ask: _ClientQuery) -> list[str]:
     if not ask.has("uv"):
         return []
     names = ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_FIND_LINKS")
@@ -135,7 +135,7 @@ async def _uv(ask: _Asking) -> list[str]:
     return found
 
 
-async def _npm(ask: _Asking) -> list[str]:
+async def _npm(ask: _ClientQuery) -> list[str]:
     if not ask.has("npm"):
         return []
     settings, scoped, file = await asyncio.gather(
@@ -154,7 +154,7 @@ async def _npm(ask: _Asking) -> list[str]:
     return found
 
 
-async def _cargo(ask: _Asking) -> list[str]:
+async def _cargo(ask: _ClientQuery) -> list[str]:
     if not ask.has("cargo"):
         return []
     found = [value for name, value in ask.env.items() if re.fullmatch(r"CARGO_REGISTRIES_\w+_INDEX", name)]
@@ -172,7 +172,7 @@ async def _cargo(ask: _Asking) -> list[str]:
     return found
 
 
-async def _go(ask: _Asking) -> list[str]:
+async def _go(ask: _ClientQuery) -> list[str]:
     if not ask.has("go"):
         return []
     words = (await ask("go", "env", "GOPROXY", "GOSUMDB")).splitlines()
@@ -181,7 +181,7 @@ async def _go(ask: _Asking) -> list[str]:
     return URL.findall(words[0]) + addresses if words else []
 
 
-CLIENTS: Mapping[str, Callable[[_Asking], Awaitable[list[str]]]] = {
+CLIENTS: Mapping[str, Callable[[_ClientQuery], Awaitable[list[str]]]] = {
     "pip": _pip,
     "uv": _uv,
     "npm": _npm,

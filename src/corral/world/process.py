@@ -25,7 +25,7 @@ GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
 #: Whoever is ended for these may go on while its work is kept; for the others, where it would grow worse, it is held.
 PATIENT = ("timeout", "idle", "stopped")
-HELD = ("flood", "memory", "disk", "processes")
+EXCESS_REASONS = ("flood", "memory", "disk", "processes")
 _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
@@ -42,7 +42,7 @@ class Owner(Struct, frozen=True):
     gid: int
 
 
-class Finished(Struct, frozen=True):
+class ProcessResult(Struct, frozen=True):
     """What became of a short program."""
 
     code: int
@@ -50,7 +50,7 @@ class Finished(Struct, frozen=True):
     err: bytes
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class ProcessStart(Struct, frozen=True, kw_only=True):
     """What to start, exactly."""
 
     argv: Sequence[str]
@@ -71,13 +71,13 @@ class Start(Struct, frozen=True, kw_only=True):
     listeners: Callable[[], Awaitable[list[socket.socket]]] | None = None  #: the box's ports, to be answered by us
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ProcessLimits(Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 3600.0
     idle_seconds: float = 3600.0
     grace_seconds: float = GRACE_SECONDS
 
 
-class Talk:
+class ProcessControl:
     """What a running program is still to be told, and whether it may be ended because it has no more to say."""
 
     def __init__(self) -> None:
@@ -120,13 +120,13 @@ def _watch_by_pidfd() -> None:
 
 
 async def run(
-    start: Start,
+    start: ProcessStart,
     *,
     timeout: float = 600.0,  # noqa: ASYNC109
     most: int = 64 << 20,
     sink: Callable[[bytes], object] | None = None,
     more: asyncio.Queue[bytes | None] | None = None,
-) -> Finished:
+) -> ProcessResult:
     """Run a short program to its end and keep what it printed, or hand that to `sink` as it comes.
 
     `more` is what it is told after `stdin` (which must not be empty then), until None. Cancelled or too slow, it is
@@ -139,7 +139,7 @@ async def run(
                 process_pipes.feed(process, start.stdin, more),
                 process_pipes.all_of(process.stdout, most, sink),
                 process_pipes.all_of(process.stderr, most, None),
-                _waited(process, more),
+                _wait_for_exit(process, more),
             )
     except TimeoutError:
         raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
@@ -147,23 +147,23 @@ async def run(
         if more:
             more.put_nowait(None)  # whoever waits for more to tell it waits no longer
         if process.returncode is None:
-            await _whole(asyncio.create_task(_ended(process, start, ())))
-    return Finished(process.returncode or 0, out, err)
+            await _whole(asyncio.create_task(_end_at_once(process, start, ())))
+    return ProcessResult(process.returncode or 0, out, err)
 
 
-async def _waited(process: asyncio.subprocess.Process, more: asyncio.Queue[bytes | None] | None) -> None:
+async def _wait_for_exit(process: asyncio.subprocess.Process, more: asyncio.Queue[bytes | None] | None) -> None:
     await process.wait()
     if more:
         more.put_nowait(None)
 
 
 async def follow(
-    start: Start,
-    limits: Limits,
+    start: ProcessStart,
+    limits: ProcessLimits,
     heard: Callable[[str, bytes, bool], None],
     raw: Callable[[str, bytes], None],
     stop: asyncio.Event,
-    talk: Talk | None = None,
+    talk: ProcessControl | None = None,
 ) -> Exit:
     """Run a program to its end or to a limit.
 
@@ -171,7 +171,7 @@ async def follow(
     cancelled, nothing it started is alive afterwards.
     """
     process = await _spawn(start)
-    talk = talk or Talk()
+    talk = talk or ProcessControl()
     watch = _Watch(limits, stop, talk)
     why: Why = "exited"
     tasks: list[asyncio.Task[Any]] = []
@@ -181,7 +181,7 @@ async def follow(
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
         feeding = asyncio.create_task(process_pipes.feed(process, start.stdin, talk.words if start.talks else None))
-        ended = asyncio.create_task(_exited(process))
+        ended = asyncio.create_task(_wait_until_gone(process))
         watching = asyncio.create_task(watch.until_over())
         broken = asyncio.create_task(_first_failure(reading))
         tasks += [*reading, feeding, ended, watching, broken]
@@ -189,8 +189,8 @@ async def follow(
         if watching.done():
             why = talk.ending = watching.result()
         if not ended.done():  # a limit, or what it says cannot be kept any more
-            if talk.before_end and why in (*PATIENT, *HELD):
-                with talk.hold() if why in HELD else contextlib.nullcontext():
+            if talk.before_end and why in (*PATIENT, *EXCESS_REASONS):
+                with talk.hold() if why in EXCESS_REASONS else contextlib.nullcontext():
                     await talk.before_end()
             await _end(process, start, limits.grace_seconds)
         await ended
@@ -200,9 +200,9 @@ async def follow(
         ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
-        await _closed(process, tasks)
+        await _close(process, tasks)
     except BaseException:
-        await _whole(asyncio.create_task(_ended(process, start, tasks)))
+        await _whole(asyncio.create_task(_end_at_once(process, start, tasks)))
         raise
     for task in reading:
         if not task.cancelled() and (error := task.exception()):
@@ -210,7 +210,7 @@ async def follow(
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
 
 
-async def _exited(process: asyncio.subprocess.Process) -> None:
+async def _wait_until_gone(process: asyncio.subprocess.Process) -> None:
     """Return when the process itself is gone; asyncio's own `wait` also waits for whoever holds its pipes."""
     if sys.platform == "linux":
         with contextlib.suppress(ProcessLookupError):
@@ -239,13 +239,15 @@ async def _whole(task: asyncio.Task[Any]) -> None:
         raise cancelled
 
 
-async def _ended(process: asyncio.subprocess.Process, start: Start, tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def _end_at_once(
+    process: asyncio.subprocess.Process, start: ProcessStart, tasks: Sequence[asyncio.Task[Any]]
+) -> None:
     """End a program at once with all that it started, and what watched it."""
     if process.returncode is None:
-        await _killed(process, start)
+        await _kill_and_wait(process, start)
     if start.tag and run_fence.holds():  # else what carries the tag belongs to the next owner
         sweep(start.tag, start.uid)
-    await _closed(process, tasks)
+    await _close(process, tasks)
 
 
 async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -255,7 +257,7 @@ async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.Event().wait()
 
 
-async def _closed(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def _close(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.Task[Any]]) -> None:
     """End what watched a process that is gone, and let asyncio close what it opened for it."""
     for task in tasks:
         task.cancel()
@@ -268,7 +270,7 @@ async def _closed(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.T
 class _Watch:
     """Tells when a program has had its time, said nothing for too long, said too much, or is to stop."""
 
-    def __init__(self, limits: Limits, stop: asyncio.Event, talk: Talk) -> None:
+    def __init__(self, limits: ProcessLimits, stop: asyncio.Event, talk: ProcessControl) -> None:
         self._limits, self._stop, self._talk = limits, stop, talk
         self._started = self._heard = time.monotonic()
         self._bytes = 0
@@ -298,7 +300,7 @@ class _Watch:
                     await self._stop.wait()
 
 
-def leave(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_detached(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that outlives us, away from our terminal; what it says goes into a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as words:
@@ -310,24 +312,24 @@ def leave(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.
     return left
 
 
-async def _spawn(start: Start) -> asyncio.subprocess.Process:
+async def _spawn(start: ProcessStart) -> asyncio.subprocess.Process:
     """Start a program; cancelled meanwhile, it is started whole and then ended.
 
     asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
     """
     run_fence.check()
     _watch_by_pidfd()
-    starting = asyncio.create_task(_started(start))
+    starting = asyncio.create_task(_run_command(start))
     try:
         await _whole(starting)
     except asyncio.CancelledError:
         if starting.exception() is None:
-            await _whole(asyncio.create_task(_ended(starting.result(), start, ())))
+            await _whole(asyncio.create_task(_end_at_once(starting.result(), start, ())))
         raise
     return starting.result()
 
 
-async def _started(start: Start) -> asyncio.subprocess.Process:
+async def _run_command(start: ProcessStart) -> asyncio.subprocess.Process:
     try:
         process = await asyncio.create_subprocess_exec(
             *start.argv,
@@ -353,13 +355,13 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     return process
 
 
-def _stdin(start: Start) -> int:
+def _stdin(start: ProcessStart) -> int:
     if start.stdin_file is not None:
         return start.stdin_file
     return asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL
 
 
-async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:
+async def _end(process: asyncio.subprocess.Process, start: ProcessStart, grace: float) -> None:
     """Ask politely, wait, then do not ask."""
     inside = start.box_pid() if start.box_pid else None
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -375,23 +377,23 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
             os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(grace):
-            await _exited(process)
+            await _wait_until_gone(process)
     if process.returncode is None:
-        await _killed(process, start)
+        await _kill_and_wait(process, start)
 
 
-async def _killed(process: asyncio.subprocess.Process, start: Start) -> None:
+async def _kill_and_wait(process: asyncio.subprocess.Process, start: ProcessStart) -> None:
     _kill(process, start)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS):
-            await _exited(process)
+            await _wait_until_gone(process)
     if process.returncode is None:  # somebody stopped our launcher
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await _exited(process)
+        await _wait_until_gone(process)
 
 
-def _kill(process: asyncio.subprocess.Process, start: Start) -> None:
+def _kill(process: asyncio.subprocess.Process, start: ProcessStart) -> None:
     # Killing the box's own first process ends all in it at once and leaves no zombie; killing bubblewrap would.
     inside = start.box_pid() if start.box_pid else None
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -57,12 +57,12 @@ def name_of(pid: int) -> str | None:
     return None if rest.split()[0] == "Z" else name
 
 
-def me() -> str:
+def own_name() -> str:
     """Return a name for this process that no other will ever have."""
     return f"{os.uname().nodename}/{boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
 
 
-def alive(owner: str) -> bool | None:
+def is_alive(owner: str) -> bool | None:
     """Tell whether the process of that name runs: None where it lives on another machine."""
     parts = owner.split("/")
     if len(parts) != 4 or parts[0] != os.uname().nodename:
@@ -86,7 +86,7 @@ def process_of(owner: str) -> int | None:
     return int(parts[2]) if len(parts) == 4 and parts[0] == os.uname().nodename else None
 
 
-def suspended(pid: int) -> bool:
+def is_suspended(pid: int) -> bool:
     """Return whether a process is stopped by a signal or a debugger."""
     try:
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
@@ -96,7 +96,7 @@ def suspended(pid: int) -> bool:
 
 def stopped_holder(file: Path) -> int | None:
     """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
-    return next((pid for pid in _holders(file) if suspended(pid)), None)
+    return next((pid for pid in _holders(file) if is_suspended(pid)), None)
 
 
 def lock_holder(file: Path) -> int | None:
@@ -169,7 +169,7 @@ def has_open(pid: int, file: os.stat_result) -> bool | None:
 def end(owner: str) -> bool:
     """End the process of that name on this machine; return whether it is gone: the kernel may hold it for a while."""
     pid = process_of(owner)
-    if pid is None or not alive(owner):
+    if pid is None or not is_alive(owner):
         return True
     try:
         os.kill(pid, signal.SIGKILL)
@@ -178,23 +178,23 @@ def end(owner: str) -> bool:
     except PermissionError:
         return False
     until = time.monotonic() + END_SECONDS
-    while alive(owner):
+    while is_alive(owner):
         if time.monotonic() > until:
             return False
         time.sleep(0.01)
     return True
 
 
-def any_left(tag: str) -> bool:
+def has_processes(tag: str) -> bool:
     """Return whether a process of this attempt is running."""
-    return any(name is not None for _, name in _tagged(tag, None))
+    return any(name is not None for _, name in _tagged_processes(tag, None))
 
 
 def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
     """End every process that carries this attempt's tag (and is of this user); return what had to be ended."""
     found: dict[int, Leftover] = {}
     for _ in range(50):  # a forking process may be one step ahead
-        alive_now = list(_tagged(tag, uid))
+        alive_now = list(_tagged_processes(tag, uid))
         if not alive_now:
             break
         for pid, name in alive_now:
@@ -207,7 +207,7 @@ def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
     return list(found.values())
 
 
-def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
+def _tagged_processes(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
     """Yield the processes with this tag and their names; without a name those that cannot be told yet."""
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":

@@ -11,7 +11,7 @@ from corral.model.errors import CorralError
 MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 
 
-class Lines:
+class LineSplitter:
     """Cuts bytes into lines and never keeps more than MOST_LINE of one."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ async def lines_of(
     """Read a stream to its end: `raw` gets every byte, `heard` each line, `hear` how much came."""
     if stream is None:
         return
-    lines = Lines()
+    lines = LineSplitter()
     while chunk := await stream.read(1 << 18):
         hear(len(chunk))
         raw(name, chunk)

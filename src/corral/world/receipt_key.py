@@ -19,7 +19,7 @@ def key(state: Path) -> bytes | None:
     return found if len(found) == SIZE else None
 
 
-def made_key(state: Path) -> bytes:
+def get_or_make_key(state: Path) -> bytes:
     """Return the key, made now if there is none; of two who make one at once, one wins."""
     known = key(state)
     if known is not None:

@@ -42,7 +42,7 @@ def current() -> Fence | None:
 
 
 @contextmanager
-def entered(fence: Fence) -> Generator[None]:
+def act_within(fence: Fence) -> Generator[None]:
     """Act for a run, within its fence."""
     token = _CURRENT.set(fence)
     try:

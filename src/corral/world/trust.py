@@ -19,13 +19,13 @@ class Trust:
         except FileNotFoundError:
             return False
 
-    def knew(self, file_mark: str) -> bool:
+    def has_file(self, file_mark: str) -> bool:
         """Tell whether the file itself was trusted as it is, with what it started then."""
         return self.has(f"file:{file_mark}")
 
     def add(self, fingerprint: str, *, of: str) -> None:
         """Remember a fingerprint, and the mark of the file alone that it is of."""
-        if self.has(fingerprint) and self.knew(of):
+        if self.has(fingerprint) and self.has_file(of):
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

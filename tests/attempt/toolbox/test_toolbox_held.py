@@ -10,7 +10,7 @@ from pathlib import Path
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.toolbox.context import ChildRuns, RunContext
-from corral.attempt.toolbox.toolbox import Toolbox
+from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.engine.engine import Engine
 from corral.machines.host import Host
 from corral.machines.local import LocalMachine
@@ -18,7 +18,7 @@ from corral.model import Attempt, AttemptRecord, RunPlan
 from corral.model.flow import Flow, Node, Task
 from corral.store.sqlite.store import Store
 from corral.world.git.repository import Repository
-from corral.world.proxy.json_rpc import RpcDoor
+from corral.world.proxy.json_rpc import RpcEndpoint
 
 MANY, MOST_BYTES = 300, 16 << 10
 
@@ -32,9 +32,9 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
     store = Store(tmp_path)
     office = RunContext(ChildRuns("me", Engine(tmp_path).drives), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
 
-    def toolbox(number: int) -> Toolbox:
+    def toolbox(number: int) -> AttemptToolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")
-        return Toolbox(
+        return AttemptToolbox(
             office,
             AttemptEvents(record, store, office.listen, node.task),
             node,
@@ -49,7 +49,7 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
         tracemalloc.start()
         try:
             boxes = [toolbox(number) for number in range(MANY)]
-            doors = [await RpcDoor(*each).__aenter__() for each in zip(
+            doors = [await RpcEndpoint(*each).__aenter__() for each in zip(
                 listeners, (box.token for box in boxes), (box.answer for box in boxes), strict=True)]  # fmt: skip
             gc.collect()
             size = tracemalloc.get_traced_memory()[0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.boxed.loop.answer_text import Answer, Patch, Replace, Whole, parse
+from corral.boxed.loop.answer_text import ParsedAnswer, PatchEdit, ReplaceEdit, WholeFileEdit, parse
 from corral.boxed.loop.patch import apply
 
 WHOLE = [
@@ -24,18 +24,18 @@ WHOLE = [
 
 @pytest.mark.parametrize("text", WHOLE)
 def test_a_whole_file(text: str) -> None:
-    assert parse(text) == Answer(edits=[Whole("src/a.py", "x = 1\n")])
+    assert parse(text) == ParsedAnswer(edits=[WholeFileEdit("src/a.py", "x = 1\n")])
 
 
 def test_several_files_and_talk_between() -> None:
     text = "First:\nFILE: a\n```\n1\n```\nThen run:\n```sh\nmake\n```\nFILE: b\n```\n2\n```\nThat is all."
-    assert parse(text).edits == [Whole("a", "1\n"), Whole("b", "2\n")]
+    assert parse(text).edits == [WholeFileEdit("a", "1\n"), WholeFileEdit("b", "2\n")]
 
 
 @pytest.mark.parametrize("fence", ["```", "````"])
 def test_a_file_with_blocks_of_its_own(fence: str) -> None:
     inner = "# Use\n```sh\nmake\n```\nEnd\n"
-    assert parse(f"FILE: README.md\n{fence}markdown\n{inner}{fence}\n").edits == [Whole("README.md", inner)]
+    assert parse(f"FILE: README.md\n{fence}markdown\n{inner}{fence}\n").edits == [WholeFileEdit("README.md", inner)]
 
 
 def test_a_block_that_is_cut_off_is_not_taken() -> None:
@@ -52,7 +52,7 @@ BLOCK = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
     [f"FILE: a.py\n{BLOCK}", f"FILE: a.py\n```python\n{BLOCK}\n```", f"a.py\n{BLOCK}", f"a.py\n```\n{BLOCK}\n```"],
 )
 def test_search_and_replace(text: str) -> None:
-    assert parse(text).edits == [Replace("a.py", "old\n", "new\n")]
+    assert parse(text).edits == [ReplaceEdit("a.py", "old\n", "new\n")]
 
 
 def test_two_blocks_for_one_file_and_one_for_none() -> None:
@@ -69,7 +69,7 @@ DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+zwei\n thr
 )
 def test_a_unified_diff(text: str) -> None:
     [edit] = parse(text).edits
-    assert isinstance(edit, Patch)
+    assert isinstance(edit, PatchEdit)
     assert (edit.was, edit.path) == ("src/a.py", "src/a.py")
     assert apply("one\ntwo\nthree\n", edit.hunks) == "one\nzwei\nthree\n"
 
@@ -78,15 +78,15 @@ def test_a_diff_that_makes_and_one_that_deletes() -> None:
     made, gone = parse(
         "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+hi\n--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
     ).edits
-    assert isinstance(made, Patch)
-    assert isinstance(gone, Patch)
+    assert isinstance(made, PatchEdit)
+    assert isinstance(gone, PatchEdit)
     assert (made.was, made.path, apply("", made.hunks)) == (None, "new", "hi\n")
     assert (gone.was, gone.path, apply("bye\n", gone.hunks)) == ("old", None, "")
 
 
 def test_line_numbers_of_a_diff_are_hints() -> None:
     [edit] = parse("--- a/a\n+++ b/a\n@@ -90,2 +90,2 @@\n x\n-y\n+z\n").edits
-    assert isinstance(edit, Patch)
+    assert isinstance(edit, PatchEdit)
     assert apply("x\nq\nx\ny\n", edit.hunks) == "x\nq\nx\nz\n"
     assert apply("x  \ny\n", edit.hunks) == "x\nz\n"  # spaces at the end of a line do not count
     assert apply("nothing\n", edit.hunks) is None
@@ -94,7 +94,7 @@ def test_line_numbers_of_a_diff_are_hints() -> None:
 
 def test_files_it_wants_to_see() -> None:
     assert parse("READ: src/a.py\n- READ: `b.py`").wanted == ["src/a.py", "b.py"]
-    assert parse("I have read: everything there is") == Answer()
+    assert parse("I have read: everything there is") == ParsedAnswer()
 
 
 PIECES = some.sampled_from(
@@ -105,5 +105,5 @@ PIECES = some.sampled_from(
 @given(some.one_of(some.text(), some.lists(some.one_of(PIECES, some.text(max_size=8)), max_size=40).map("\n".join)))
 def test_no_text_makes_it_fail(text: str) -> None:
     for edit in parse(text).edits:
-        if isinstance(edit, Patch):
+        if isinstance(edit, PatchEdit):
             apply(text, edit.hunks)

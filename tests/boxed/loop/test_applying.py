@@ -6,15 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from corral.boxed.loop.answer_text import Edit, Patch, Replace, Whole, parse
+from corral.boxed.loop.answer_text import Edit, PatchEdit, ReplaceEdit, WholeFileEdit, parse
 from corral.boxed.loop.apply_changes import apply
 from corral.boxed.loop.patch import ModelHunk
-from corral.boxed.loop.workspace import Workspace
+from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.tries import tries
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workspace:
+def place(tmp_path: Path) -> LoopWorkspace:
     """A workspace beside which lies what must not be touched, with links that lead there."""
     work = tmp_path / "work"
     (work / ".git" / "hooks").mkdir(parents=True)
@@ -25,21 +25,21 @@ def place(tmp_path: Path) -> Workspace:
     (work / "link").symlink_to(tmp_path / "folder")
     (work / "file-link").symlink_to(tmp_path / "outside.txt")
     (work / "inner").symlink_to("src")
-    return Workspace(work)
+    return LoopWorkspace(work)
 
 
-def outside(place: Workspace) -> dict[str, bytes]:
+def outside(place: LoopWorkspace) -> dict[str, bytes]:
     """Return everything around the workspace, and git's own files."""
     seen = [path for path in place.root.parent.rglob("*") if place.root not in path.parents or ".git" in path.parts]
     return {str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else b"" for path in seen}
 
 
-def test_each_kind_of_change(place: Workspace) -> None:
+def test_each_kind_of_change(place: LoopWorkspace) -> None:
     edits: list[Edit] = [
-        Whole("docs/new.md", "# New\n"),
-        Replace("src/a.py", "two\n", "zwei\n"),
-        Patch("src/a.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),)),
-        Replace("fresh.txt", "", "made\n"),
+        WholeFileEdit("docs/new.md", "# New\n"),
+        ReplaceEdit("src/a.py", "two\n", "zwei\n"),
+        PatchEdit("src/a.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),)),
+        ReplaceEdit("fresh.txt", "", "made\n"),
     ]
     assert [each.problem for each in apply(place, edits)] == ["", "", "", ""]
     assert (place.root / "src/a.py").read_text() == "eins\nzwei\n"
@@ -47,29 +47,29 @@ def test_each_kind_of_change(place: Workspace) -> None:
     assert (place.root / "fresh.txt").read_text() == "made\n"
 
 
-def test_renamed_and_deleted(place: Workspace) -> None:
-    moved = Patch("src/b.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),))
+def test_renamed_and_deleted(place: LoopWorkspace) -> None:
+    moved = PatchEdit("src/b.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),))
     assert apply(place, [moved])[0].problem == ""
     assert (place.root / "src/b.py").read_text() == "eins\ntwo\n"
     assert not (place.root / "src/a.py").exists()
-    assert apply(place, [Patch(None, "src/b.py", (ModelHunk(1, ("eins", "two"), ()),))])[0].problem == ""
+    assert apply(place, [PatchEdit(None, "src/b.py", (ModelHunk(1, ("eins", "two"), ()),))])[0].problem == ""
     assert not (place.root / "src/b.py").exists()
 
 
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (Replace("src/a.py", "three\n", "x"), "is not in the file"),
-        (Replace("src/a.py", "o", "x"), "2 times"),
-        (Replace("absent.py", "a\n", "b\n"), "no such file"),
-        (Patch("src/a.py", "src/a.py", (ModelHunk(1, ("nine",), ("x",)),)), "does not fit"),
-        (Patch("src/a.py", None, (ModelHunk(1, (), ("x",)),)), "there is one already"),
-        (Whole("src", "x"), "is a folder"),
-        (Whole("", "x"), "not in the workspace"),
-        (Whole("src/a.py/b", "x"), "a.py"),
+        (ReplaceEdit("src/a.py", "three\n", "x"), "is not in the file"),
+        (ReplaceEdit("src/a.py", "o", "x"), "2 times"),
+        (ReplaceEdit("absent.py", "a\n", "b\n"), "no such file"),
+        (PatchEdit("src/a.py", "src/a.py", (ModelHunk(1, ("nine",), ("x",)),)), "does not fit"),
+        (PatchEdit("src/a.py", None, (ModelHunk(1, (), ("x",)),)), "there is one already"),
+        (WholeFileEdit("src", "x"), "is a folder"),
+        (WholeFileEdit("", "x"), "not in the workspace"),
+        (WholeFileEdit("src/a.py/b", "x"), "a.py"),
     ],
 )
-def test_what_does_not_fit_changes_nothing_and_says_why(place: Workspace, edit: Edit, words: str) -> None:
+def test_what_does_not_fit_changes_nothing_and_says_why(place: LoopWorkspace, edit: Edit, words: str) -> None:
     [applied] = apply(place, [edit])
     assert words in applied.problem
     assert (place.root / "src/a.py").read_text() == "one\ntwo\n"
@@ -82,13 +82,13 @@ BAD = [
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_paths_are_refused(place: Workspace, name: str) -> None:
+def test_bad_paths_are_refused(place: LoopWorkspace, name: str) -> None:
     before = outside(place)
     edits: list[Edit] = [
-        Whole(name, "x"),
-        Replace(name, "mine", "yours"),
-        Patch(name, name, (ModelHunk(1, ("mine",), ("yours",)),)),
-        Patch(None, name, (ModelHunk(1, ("mine",), ()),)),
+        WholeFileEdit(name, "x"),
+        ReplaceEdit(name, "mine", "yours"),
+        PatchEdit(name, name, (ModelHunk(1, ("mine",), ("yours",)),)),
+        PatchEdit(None, name, (ModelHunk(1, ("mine",), ()),)),
     ]
     assert all(each.problem for each in apply(place, edits))
     assert outside(place) == before
@@ -106,10 +106,10 @@ HUNKS = some.builds(
     ModelHunk, some.integers(-5, 99), some.lists(TEXTS, max_size=3).map(tuple), some.lists(TEXTS, max_size=3).map(tuple)
 )
 EDITS = some.one_of(
-    some.builds(Whole, NAMES, TEXTS),
-    some.builds(Replace, NAMES, TEXTS, TEXTS),
+    some.builds(WholeFileEdit, NAMES, TEXTS),
+    some.builds(ReplaceEdit, NAMES, TEXTS, TEXTS),
     some.builds(
-        Patch,
+        PatchEdit,
         some.one_of(some.none(), NAMES),
         some.one_of(some.none(), NAMES),
         some.lists(HUNKS, max_size=2).map(tuple),
@@ -119,7 +119,7 @@ EDITS = some.one_of(
 
 @settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=some.lists(EDITS, max_size=6))
-def test_nothing_outside_is_ever_touched(place: Workspace, edits: list[Edit]) -> None:
+def test_nothing_outside_is_ever_touched(place: LoopWorkspace, edits: list[Edit]) -> None:
     before = outside(place)
     assert len(apply(place, edits)) == len(edits)
     assert outside(place) == before
@@ -128,7 +128,7 @@ def test_nothing_outside_is_ever_touched(place: Workspace, edits: list[Edit]) ->
 
 @settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=NAMES, text=TEXTS)
-def test_whatever_an_answer_says(place: Workspace, name: str, text: str) -> None:
+def test_whatever_an_answer_says(place: LoopWorkspace, name: str, text: str) -> None:
     before = outside(place)
     apply(place, parse(f"FILE: {name}\n```\n{text}\n```\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{text}\n+x\n").edits)
     assert outside(place) == before

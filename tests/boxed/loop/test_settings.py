@@ -4,9 +4,9 @@ import pytest
 from pydantic_ai import exceptions as raised
 
 from corral.boxed.loop import provider_errors
-from corral.boxed.loop.settings import Settings, Unready, ollama_url, read
+from corral.boxed.loop.settings import LoopSettings, Unready, ollama_url, read
 
-OPENAI = Settings(provider="openai", model="gpt-5")
+OPENAI = LoopSettings(provider="openai", model="gpt-5")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_trouble_on_the_way() -> None:
 
 
 def test_a_missing_model_of_ollama_is_one_command_away() -> None:
-    settings = Settings(provider="ollama", model="llama3.2")
+    settings = LoopSettings(provider="ollama", model="llama3.2")
     assert provider_errors.failure(refused(404, "not found"), settings).hint == "ollama pull llama3.2"
 
 

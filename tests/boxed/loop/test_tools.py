@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from corral.boxed.loop.tools import TOOLS, Toolbox, files
-from corral.boxed.loop.tools.packages import Packages, command, detect
-from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Workspace
+from corral.boxed.loop.tools import TOOLS, LoopToolbox, files
+from corral.boxed.loop.tools.packages import PackagesArguments, command, detect
+from corral.boxed.loop.tools.result import LoopToolResult
+from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
 
@@ -29,9 +29,9 @@ def repo(tmp_path: Path) -> Repo:
 
 @pytest.fixture
 def use(repo: Repo) -> Any:
-    toolbox = Toolbox(Workspace(repo.folder), most_output=1000)
+    toolbox = LoopToolbox(LoopWorkspace(repo.folder), most_output=1000)
 
-    def used(name: str, **arguments: Any) -> Result:
+    def used(name: str, **arguments: Any) -> LoopToolResult:
         result = toolbox.use(name, arguments)
         json.dumps(result.content)
         return result
@@ -118,7 +118,7 @@ def test_list_leaves_out_what_git_ignores(use: Any) -> None:
 def test_a_folder_without_git_is_listed_too(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.txt").write_text("x")
-    assert Toolbox(Workspace(tmp_path), most_output=100).use("list", {}).content["files"] == ["a/b.txt"]
+    assert LoopToolbox(LoopWorkspace(tmp_path), most_output=100).use("list", {}).content["files"] == ["a/b.txt"]
 
 
 def test_search(use: Any) -> None:
@@ -186,18 +186,20 @@ def test_git(use: Any, repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("files", "asked", "words"),
     [
-        ({"uv.lock": ""}, Packages("install"), "uv sync"),
-        ({"requirements.txt": ""}, Packages("install"), "python3 -m pip install -r requirements.txt"),
-        ({"requirements.txt": ""}, Packages("add", ["rich>=13"]), "python3 -m pip install rich>=13"),
-        ({"package.json": "{}"}, Packages("add", ["@types/node"]), "npm install @types/node"),
-        ({"Cargo.toml": ""}, Packages("add", ["serde"]), "cargo add serde"),
-        ({"go.mod": ""}, Packages("install"), "go mod download"),
+        ({"uv.lock": ""}, PackagesArguments("install"), "uv sync"),
+        ({"requirements.txt": ""}, PackagesArguments("install"), "python3 -m pip install -r requirements.txt"),
+        ({"requirements.txt": ""}, PackagesArguments("add", ["rich>=13"]), "python3 -m pip install rich>=13"),
+        ({"package.json": "{}"}, PackagesArguments("add", ["@types/node"]), "npm install @types/node"),
+        ({"Cargo.toml": ""}, PackagesArguments("add", ["serde"]), "cargo add serde"),
+        ({"go.mod": ""}, PackagesArguments("install"), "go mod download"),
     ],
 )
-def test_the_package_manager_is_found_out(tmp_path: Path, files: dict[str, str], asked: Packages, words: str) -> None:
+def test_the_package_manager_is_found_out(
+    tmp_path: Path, files: dict[str, str], asked: PackagesArguments, words: str
+) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    place = Workspace(tmp_path)
+    place = LoopWorkspace(tmp_path)
     assert " ".join(command(place, detect(place)[0], asked)) == words
 
 
@@ -250,7 +252,7 @@ def test_arguments_that_are_wrong_are_an_answer(use: Any) -> None:
 
 
 def test_to_look_only_nothing_that_writes_is_offered(repo: Repo) -> None:
-    toolbox = Toolbox(Workspace(repo.folder), most_output=100, read_only=True)
+    toolbox = LoopToolbox(LoopWorkspace(repo.folder), most_output=100, read_only=True)
     assert set(toolbox.tools) == {"read", "list", "search", "bash", "git", "test"}
 
 

@@ -17,7 +17,7 @@ from corral.model.agent_api import AgentProfile, Command
 from corral.model.errors import BadRequest
 from corral.model.flow import AgentChoice, Flow, Node, Task
 from corral.world.sandbox import program_files
-from corral.world.sandbox.program_files import Shown
+from corral.world.sandbox.program_files import VisiblePaths
 from tests.rig.elsewhere import Elsewhere
 
 SYSTEM_PATH = ":".join(program_files.SYSTEM_PATH)
@@ -38,7 +38,7 @@ def around(tmp_path: Path, elsewhere: Elsewhere) -> Surroundings:
     for name, first in (("run.sh", str(elsewhere.tool)), ("plain.sh", "/bin/sh"), ("found.py", "/usr/bin/env sh")):
         (folder / name).write_text(f"#!{first}\n")
         (folder / name).chmod(0o755)
-    return Surroundings(folder=folder, shown=Shown(), search=SYSTEM_PATH)
+    return Surroundings(folder=folder, shown=VisiblePaths(), search=SYSTEM_PATH)
 
 
 REFUSED = {
@@ -240,7 +240,7 @@ def test_it_is_refused_and_the_line_that_is_named_helps(
     with pytest.raises(BadRequest, match="on this machine, but not in the box") as refused:
         refuse_missing("--check", check, around)
     hint = str(refused.value.hint)
-    shown = Shown(places=tuple(map(Path, READ.findall(hint))))
+    shown = VisiblePaths(places=tuple(map(Path, READ.findall(hint))))
     assert shown.places, hint
     assert all(path.resolve() == path for path in shown.places), "a scope takes no links"
     if named := re.search(r"name it (\S+?),", hint):
@@ -327,7 +327,7 @@ def test_the_python_that_runs_this_is_found_whole(around: Surroundings) -> None:
     """A real virtual environment: what is named suffices for its interpreter, by whatever links it is reached."""
     with pytest.raises(BadRequest) as refused:
         refuse_missing("--check", f"{sys.executable} -m pytest", around)
-    shown = Shown(places=tuple(map(Path, READ.findall(str(refused.value.hint)))))
+    shown = VisiblePaths(places=tuple(map(Path, READ.findall(str(refused.value.hint)))))
     assert shown.lacks(Path(sys.executable), {}) is None
 
 
@@ -374,7 +374,7 @@ def test_a_link_on_the_search_path_is_followed(around: Surroundings, elsewhere: 
     for folder in (first, second):
         folder.mkdir()
     (first / "linked").symlink_to(elsewhere.own)
-    shown = structs.replace(around, shown=Shown(places=(first, second)), search=f"{first}:{second}")
+    shown = structs.replace(around, shown=VisiblePaths(places=(first, second)), search=f"{first}:{second}")
     with pytest.raises(BadRequest, match=re.escape(f"`linked` needs {elsewhere.own}")):
         refuse_missing("--check", "linked", shown)
     (second / "linked").write_text("#!/bin/sh\n")

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from corral.model import Level
 from corral.world import process
-from corral.world.process import Exit, Limits
+from corral.world.process import Exit, ProcessLimits
 from corral.world.sandbox import watchdog
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.outside_links import dangerous_links
@@ -96,7 +96,7 @@ class Prison:
             start = structs.replace(made, pass_fds=(*made.pass_fds, leaked))
             following = process.follow(
                 start,
-                Limits(grace_seconds=0.2, timeout_seconds=120),
+                ProcessLimits(grace_seconds=0.2, timeout_seconds=120),
                 lambda *_: None,
                 lambda _, chunk: said.append(chunk),
                 stop,

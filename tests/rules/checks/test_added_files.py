@@ -2,13 +2,13 @@
 
 import pytest
 
-from corral.model import CheckResult, Report, Seen
+from corral.model import CheckObservation, CheckResult, Report
 from corral.rules.checks import added_files, grading
-from corral.rules.checks.grading import Ran, Work
+from corral.rules.checks.grading import CheckRuns, WorkFacts
 
 RESULT = CheckResult(command="pytest -q", exit_code=0, seconds=1.0)
 TESTS = Report(runners=("pytest",), tests={"t.py::a": "passed"}, sessions=1)
-BEFORE = Seen(
+BEFORE = CheckObservation(
     result=CheckResult(command="pytest -q", exit_code=1, seconds=1.0),
     report=Report(runners=("pytest",), tests={"t.py::a": "failed"}, sessions=1),
 )
@@ -39,8 +39,8 @@ def test_what_steers_tests_counts_though_git_ignores_it() -> None:
 
 def test_work_whose_check_adds_such_files_is_at_most_unharmed() -> None:
     for added, grade in ((), "proven"), (("a.py", "b.py", "c.py", "d.py"), "unharmed"):
-        now = Seen(result=RESULT, report=TESTS, added=added)
-        found = grading.grade(Ran(delivered=(now,), base=(BEFORE,)), Work()).evidence
+        now = CheckObservation(result=RESULT, report=TESTS, added=added)
+        found = grading.grade(CheckRuns(delivered=(now,), base=(BEFORE,)), WorkFacts()).evidence
         assert found is not None
         assert found.grade == grade
     words = "`pytest -q` adds files to the repository which its next run would read: a.py, b.py, c.py and 1 more"

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from corral.model import CheckResult, Doubt, Report, Seen
+from corral.model import CheckObservation, CheckResult, Doubt, Report
 from corral.model.evidence import Outcome
 from corral.rules.checks import grading
-from corral.rules.checks.altering import Altered, AlteredTest
-from corral.rules.checks.grading import Ran, Work
+from corral.rules.checks.altering import AlteredFiles, AlteredTest
+from corral.rules.checks.grading import CheckRuns, WorkFacts
 from corral.rules.checks.steering.text_patterns import CALLERS, EQUAL, EXITS, PATCHES
 
 A, B = "t.py::a", "t.py::b"
-SCRIPT = Altered(files={"check.sh": ""}, scripts={"pytest -q": (AlteredTest("check.sh", exact=False),)})
+SCRIPT = AlteredFiles(files={"check.sh": ""}, scripts={"pytest -q": (AlteredTest("check.sh", exact=False),)})
 
 
-def seen(code: int, tests: dict[str, Outcome] | None = None, note: str = "") -> Seen:
+def seen(code: int, tests: dict[str, Outcome] | None = None, note: str = "") -> CheckObservation:
     result = CheckResult(command="pytest -q", exit_code=code, seconds=1.0, note=note)
-    return Seen(result=result, report=Report(runners=("pytest",), tests=tests, sessions=1) if tests else None)
+    return CheckObservation(
+        result=result, report=Report(runners=("pytest",), tests=tests, sessions=1) if tests else None
+    )
 
 
 def graded(
-    run: Seen, *, exact: bool = True, doubts: tuple[str, ...] = (), altered: Altered | None = None
-) -> grading.Graded:
+    run: CheckObservation, *, exact: bool = True, doubts: tuple[str, ...] = (), altered: AlteredFiles | None = None
+) -> grading.GradingResult:
     ids = altered is None
-    change = altered or Altered(files={"t.py": ""}, tests=(AlteredTest(B, exact=exact),))
+    change = altered or AlteredFiles(files={"t.py": ""}, tests=(AlteredTest(B, exact=exact),))
     weak = tuple(Doubt(path="app.py", line=1, words=words, strong=False) for words in doubts)
     before = seen(1, {A: "passed", B: "failed"} if ids else None)
     now = seen(0, {A: "passed", B: "passed"} if ids else None)
-    return grading.grade(Ran(delivered=(now,), base=(before,), altered=(run,)), Work(doubts=weak, altered=change))
+    return grading.grade(
+        CheckRuns(delivered=(now,), base=(before,), altered=(run,)), WorkFacts(doubts=weak, altered=change)
+    )
 
 
-def word(found: grading.Graded) -> str:
+def word(found: grading.GradingResult) -> str:
     assert found.evidence is not None
     return found.evidence.grade
 
@@ -56,7 +60,7 @@ def test_an_altered_test_that_passes_speaks_against_the_work() -> None:
         seen(-9, note="`pytest -q` was not done in time"),
     ],
 )
-def test_everything_else_accuses_nobody(run: Seen) -> None:
+def test_everything_else_accuses_nobody(run: CheckObservation) -> None:
     assert word(graded(run)) == "proven"
 
 
@@ -64,7 +68,7 @@ def test_a_script_without_ids_is_judged_by_its_exit_code() -> None:
     assert word(graded(seen(0), altered=SCRIPT)) == "doubtful"
     assert word(graded(seen(1), altered=SCRIPT)) == "proven"
     assert word(graded(seen(0, note="stopped"), altered=SCRIPT)) == "proven"
-    other = Altered(files={"check.sh": ""}, scripts={"sh check.sh": (AlteredTest("check.sh", exact=False),)})
+    other = AlteredFiles(files={"check.sh": ""}, scripts={"sh check.sh": (AlteredTest("check.sh", exact=False),)})
     assert word(graded(seen(0), altered=other)) == "proven"
 
 
@@ -87,23 +91,25 @@ def test_doubts_about_failures_are_settled_where_every_altered_test_fails(
 
 
 def test_doubts_stay_where_a_test_that_shows_progress_was_not_altered() -> None:
-    change = Altered(files={"t.py": ""}, tests=(AlteredTest(A, exact=True),))
+    change = AlteredFiles(files={"t.py": ""}, tests=(AlteredTest(A, exact=True),))
     weak = (Doubt(path="app.py", line=1, words=EXITS, strong=False),)
     before, now = seen(1, {A: "failed", B: "failed"}), seen(0, {A: "passed", B: "passed"})
     run = seen(1, {A: "failed", B: "passed"})
-    found = grading.grade(Ran(delivered=(now,), base=(before,), altered=(run,)), Work(doubts=weak, altered=change))
+    found = grading.grade(
+        CheckRuns(delivered=(now,), base=(before,), altered=(run,)), WorkFacts(doubts=weak, altered=change)
+    )
     assert word(found) == "unharmed"
 
 
 def test_only_work_that_would_be_proven_is_worth_it() -> None:
     before, now = seen(1, {A: "passed", B: "failed"}), seen(0, {A: "passed", B: "passed"})
-    assert grading.worth_altering(Ran(delivered=(now,), base=(before,)), Work()) == (B,)
-    assert grading.worth_altering(Ran(delivered=(now,), base=(now,)), Work()) == ()
-    weak = Work(doubts=(Doubt(path="app.py", line=1, words=CALLERS, strong=False),))
-    assert grading.worth_altering(Ran(delivered=(now,), base=(before,)), weak) == ()
-    settled = Work(doubts=(Doubt(path="app.py", line=1, words=EXITS, strong=False),))
-    assert grading.worth_altering(Ran(delivered=(now,), base=(before,)), settled) == (B,)
-    assert grading.worth_altering(Ran(delivered=(seen(0),), base=(seen(1),)), Work()) == ("pytest -q",)
+    assert grading.worth_altering(CheckRuns(delivered=(now,), base=(before,)), WorkFacts()) == (B,)
+    assert grading.worth_altering(CheckRuns(delivered=(now,), base=(now,)), WorkFacts()) == ()
+    weak = WorkFacts(doubts=(Doubt(path="app.py", line=1, words=CALLERS, strong=False),))
+    assert grading.worth_altering(CheckRuns(delivered=(now,), base=(before,)), weak) == ()
+    settled = WorkFacts(doubts=(Doubt(path="app.py", line=1, words=EXITS, strong=False),))
+    assert grading.worth_altering(CheckRuns(delivered=(now,), base=(before,)), settled) == (B,)
+    assert grading.worth_altering(CheckRuns(delivered=(seen(0),), base=(seen(1),)), WorkFacts()) == ("pytest -q",)
 
 
 OTHER = "other.py::c"
@@ -121,8 +127,8 @@ def test_a_test_that_nobody_altered_and_that_fails_all_the_same_proves_nothing(e
     if end:
         ends[OTHER] = end
     run = seen(1, ends)
-    change = Altered(files={"t.py": ""}, tests=(AlteredTest(B, exact=True),))
-    found = grading.grade(Ran(delivered=(now,), base=(before,), altered=(run,)), Work(altered=change))
+    change = AlteredFiles(files={"t.py": ""}, tests=(AlteredTest(B, exact=True),))
+    found = grading.grade(CheckRuns(delivered=(now,), base=(before,), altered=(run,)), WorkFacts(altered=change))
     assert word(found) == grade
     assert found.altered[0].unstable == ((OTHER,) if end == "failed" else ())
 

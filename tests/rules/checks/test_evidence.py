@@ -42,16 +42,16 @@ def test_an_old_failure_is_a_failure_all_the_same() -> None:
 
 def test_chance_of_the_work_itself_is_not_passed() -> None:
     flaky = failures.once_more(result(1, "a"), result(0))
-    judged = failures.judged_by_chance(failures.against(flaky, before(0)))
+    judged = failures.judge_flaky(failures.against(flaky, before(0)))
     assert (judged.flaky, judged.passed) == (True, False)
     assert "flaky" in judged.note
 
 
 def test_chance_that_was_there_before_is_passed_and_told() -> None:
     flaky = failures.once_more(result(1, "a"), result(0))
-    judged = failures.judged_by_chance(failures.against(flaky, before(1, "a", flaky=True)))
+    judged = failures.judge_flaky(failures.against(flaky, before(1, "a", flaky=True)))
     assert (judged.flaky, judged.passed, judged.again and judged.again.exit_code) == (True, True, 1)
-    assert "here as at the base" in (failures.told(judged) or "")
+    assert "here as at the base" in (failures.comparison_text(judged) or "")
 
 
 def test_what_fails_twice_is_no_chance() -> None:

@@ -7,31 +7,31 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from corral.model import CheckResult, Doubt, Report, Seen, Steered, Tally
+from corral.model import CheckObservation, CheckResult, Doubt, Report, SteeringFile, Tally
 from corral.model.evidence import Outcome
 from corral.rules.checks import grading, held_out_runs, id_changes
-from corral.rules.checks.grading import Ran, Work
+from corral.rules.checks.grading import CheckRuns, WorkFacts
 
 CHECK = "pytest -q"
-CONFTEST = Steered(path="conftest.py", how="removed", why="runner configuration")
-NAMED = Steered(path="tests/test_a.py", how="allowed", why="an existing test")
+CONFTEST = SteeringFile(path="conftest.py", how="removed", why="runner configuration")
+NAMED = SteeringFile(path="tests/test_a.py", how="allowed", why="an existing test")
 
 
-def seen(code: int = 0, tests: dict[str, Outcome] | None = None, *, note: str = "", **report: Any) -> Seen:
+def seen(code: int = 0, tests: dict[str, Outcome] | None = None, *, note: str = "", **report: Any) -> CheckObservation:
     result = CheckResult(command=CHECK, exit_code=code, seconds=1.0, note=note)
     if tests is None and not report:
-        return Seen(result=result)
-    return Seen(result=result, report=Report(runners=("pytest",), tests=tests or {}, sessions=1, **report))
+        return CheckObservation(result=result)
+    return CheckObservation(result=result, report=Report(runners=("pytest",), tests=tests or {}, sessions=1, **report))
 
 
 GOOD: dict[str, Outcome] = {"t.py::a": "passed", "t.py::b": "passed"}
 BAD: dict[str, Outcome] = {"t.py::a": "passed", "t.py::b": "failed"}
 
 
-def graded(work: Work | None = None, /, **runs: Seen) -> tuple[str | None, str]:
+def graded(work: WorkFacts | None = None, /, **runs: CheckObservation) -> tuple[str | None, str]:
     """Return the grade and all reasons, or why a check fails."""
-    ran = Ran(**{"base": (seen(1, BAD),), **{name: (each,) for name, each in runs.items()}})  # type: ignore[arg-type]
-    found = grading.grade(ran, work or Work())
+    ran = CheckRuns(**{"base": (seen(1, BAD),), **{name: (each,) for name, each in runs.items()}})  # type: ignore[arg-type]
+    found = grading.grade(ran, work or WorkFacts())
     if found.evidence is None:
         return None, found.results[0].note
     return found.evidence.grade, "; ".join(found.evidence.reasons)
@@ -57,11 +57,11 @@ def test_a_check_that_fails_has_no_grade() -> None:
 
 
 def test_without_a_base_nothing_shows_progress() -> None:
-    found = grading.grade(Ran(delivered=(seen(),)), Work())
+    found = grading.grade(CheckRuns(delivered=(seen(),)), WorkFacts())
     assert found.evidence is not None
     assert found.evidence.grade == "unharmed"
     doubt = Doubt(path="a.py", line=3, words="it looks for pytest", strong=True)
-    found = grading.grade(Ran(delivered=(seen(),)), Work(doubts=(doubt,)))
+    found = grading.grade(CheckRuns(delivered=(seen(),)), WorkFacts(doubts=(doubt,)))
     assert found.evidence is not None
     assert found.evidence.grade == "doubtful"
 
@@ -70,7 +70,7 @@ def test_without_a_base_nothing_shows_progress() -> None:
     "base", [seen(127), seen(126), seen(1, note="`pytest -q` was not done in time"),
              structs.replace(seen(1), result=structs.replace(seen(1).result, flaky=True))]
 )  # fmt: skip
-def test_a_base_that_could_not_be_run_or_is_flaky_shows_no_progress(base: Seen) -> None:
+def test_a_base_that_could_not_be_run_or_is_flaky_shows_no_progress(base: CheckObservation) -> None:
     assert graded(delivered=seen(0), base=base)[0] == "unharmed"
 
 
@@ -84,22 +84,22 @@ def test_an_unknown_runner_is_judged_by_its_exit_code_and_that_is_said() -> None
 
 
 def test_what_passes_only_with_changed_steering_files_fails() -> None:
-    grade, note = graded(Work(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=seen(1, BAD))
+    grade, note = graded(WorkFacts(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=seen(1, BAD))
     assert grade is None
     assert note == "`pytest -q` passes only with changed files that steer it: conftest.py (runner configuration)"
 
 
 def test_a_harness_that_is_not_done_in_time_fails_and_says_so() -> None:
     late = seen(1, note="`pytest -q` was not done in time")
-    grade, note = graded(Work(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=late)
+    grade, note = graded(WorkFacts(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=late)
     assert grade is None
     assert "was not done in time" in note
 
 
 def test_what_the_task_names_may_change_but_proves_nothing() -> None:
-    work = Work(steered=(NAMED,))
+    work = WorkFacts(steered=(NAMED,))
     runs = {"delivered": seen(0, GOOD), "harness": seen(1, BAD)}
-    assert grading.needs_allowed(Ran(delivered=(seen(0),), harness=(seen(1),)), work)
+    assert grading.needs_allowed(CheckRuns(delivered=(seen(0),), harness=(seen(1),)), work)
     grade, reasons = graded(work, **runs, allowed=seen(0, GOOD), control=seen(1, BAD))
     assert grade == "unharmed"
     assert "only with files that the task allows to change: tests/test_a.py" in reasons
@@ -107,20 +107,20 @@ def test_what_the_task_names_may_change_but_proves_nothing() -> None:
     assert grade == "unharmed"
     assert "does not depend on the product" in reasons
     assert graded(work, **runs, allowed=seen(1, BAD))[0] is None
-    work = Work(steered=(NAMED,), unasked=("tests/test_a.py",))
+    work = WorkFacts(steered=(NAMED,), unasked=("tests/test_a.py",))
     assert graded(work, **runs, allowed=seen(0, GOOD), control=seen(1, BAD))[0] == "unharmed"
     grade, reasons = graded(work, **runs, allowed=seen(0, GOOD), control=seen(0, GOOD))
     assert (grade, "does not ask to change tests/test_a.py" in reasons) == ("doubtful", True)
 
 
 def test_what_the_task_names_is_proven_where_the_base_s_own_pass_too() -> None:
-    work = Work(steered=(NAMED,))
-    assert not grading.needs_allowed(Ran(delivered=(seen(0),), harness=(seen(0),)), work)
+    work = WorkFacts(steered=(NAMED,))
+    assert not grading.needs_allowed(CheckRuns(delivered=(seen(0),), harness=(seen(0),)), work)
     assert graded(work, delivered=seen(0, GOOD), harness=seen(0, GOOD))[0] == "proven"
 
 
 def test_tests_that_the_task_names_may_go() -> None:
-    work = Work(steered=(NAMED,))
+    work = WorkFacts(steered=(NAMED,))
     base = seen(0, {"tests/test_a.py::x": "passed", "tests/test_b.py::y": "passed"})
     runs = {
         "delivered": seen(0, {"tests/test_b.py::y": "passed"}),
@@ -135,7 +135,7 @@ def test_tests_that_the_task_names_may_go() -> None:
 def test_only_tests_of_the_work_itself_prove_nothing() -> None:
     none = seen(5, {})
     own = seen(0, {"test_new.py::a": "passed"})
-    new = Work(steered=(Steered(path="test_new.py", how="new test", why="a new test"),))
+    new = WorkFacts(steered=(SteeringFile(path="test_new.py", how="new test", why="a new test"),))
     grade, reasons = graded(new, delivered=own, base=none, harness=none)
     assert grade == "unharmed"
     assert "only tests of the work itself ran" in reasons
@@ -146,25 +146,28 @@ def test_only_tests_of_the_work_itself_prove_nothing() -> None:
 
 def test_of_several_checks_one_may_run_only_tests_of_the_work_itself() -> None:
     own, old = seen(0, {"test_new.py::a": "passed"}), seen(0, GOOD)
-    ran = Ran(delivered=(old, own), base=(seen(1, BAD), seen(4)), harness=(old, seen(4)))
-    found = grading.grade(ran, Work(own=(False, True), steered=(CONFTEST,))).evidence
+    ran = CheckRuns(delivered=(old, own), base=(seen(1, BAD), seen(4)), harness=(old, seen(4)))
+    found = grading.grade(ran, WorkFacts(own=(False, True), steered=(CONFTEST,))).evidence
     assert found is not None
     assert found.grade == "proven"
 
 
 def test_a_collection_error_is_not_a_repository_without_tests() -> None:
-    assert graded(Work(steered=(CONFTEST,)), delivered=seen(0, GOOD), base=seen(2, {}), harness=seen(2, {}))[0] is None
+    assert (
+        graded(WorkFacts(steered=(CONFTEST,)), delivered=seen(0, GOOD), base=seen(2, {}), harness=seen(2, {}))[0]
+        is None
+    )
 
 
 def test_a_product_that_decides_by_its_own_exit_code_proves_nothing() -> None:
-    grade, reasons = graded(Work(decides=(("app.py",),)), delivered=seen(0), base=seen(1))
+    grade, reasons = graded(WorkFacts(decides=(("app.py",),)), delivered=seen(0), base=seen(1))
     assert grade == "unharmed"
     assert "app.py" in reasons
 
 
 def test_a_harness_that_is_flaky_where_the_base_is_not_is_doubtful() -> None:
     flaky = structs.replace(seen(1, GOOD), result=structs.replace(seen(1).result, flaky=True))
-    assert graded(Work(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=flaky)[0] == "doubtful"
+    assert graded(WorkFacts(steered=(CONFTEST,)), delivered=seen(0, GOOD), harness=flaky)[0] == "doubtful"
 
 
 # --- doubts
@@ -198,14 +201,14 @@ def test_a_runner_that_is_changed_from_inside_or_never_ends_is_doubtful() -> Non
 
 def test_strong_doubts_and_shadowing_modules_are_doubtful() -> None:
     doubt = Doubt(path="a.py", line=3, words="it looks for pytest", strong=True)
-    grade, reasons = graded(Work(doubts=(doubt,)), delivered=seen(0, GOOD))
+    grade, reasons = graded(WorkFacts(doubts=(doubt,)), delivered=seen(0, GOOD))
     assert (grade, reasons) == ("doubtful", "a.py:3: it looks for pytest")
     weak = structs.replace(doubt, strong=False)
-    grade, reasons = graded(Work(doubts=(weak,)), delivered=seen(0, GOOD))
+    grade, reasons = graded(WorkFacts(doubts=(weak,)), delivered=seen(0, GOOD))
     assert (grade, reasons) == ("unharmed", "a.py:3: it looks for pytest: checks alone cannot tell; look at it")
     listed = structs.replace(weak, caps=False)
-    assert graded(Work(doubts=(listed,)), delivered=seen(0, GOOD))[0] == "proven"
-    assert graded(Work(shadows=("pluggy",)), delivered=seen(0, GOOD))[0] == "doubtful"
+    assert graded(WorkFacts(doubts=(listed,)), delivered=seen(0, GOOD))[0] == "proven"
+    assert graded(WorkFacts(shadows=("pluggy",)), delivered=seen(0, GOOD))[0] == "doubtful"
 
 
 def test_weak_doubts_of_a_reporter_prove_nothing_unless_the_base_has_them() -> None:
@@ -218,7 +221,7 @@ def test_weak_doubts_of_a_reporter_prove_nothing_unless_the_base_has_them() -> N
 def test_held_out_checks_do_not_lift_a_weak_doubt() -> None:
     weak = Doubt(path="a.py", line=3, words="replaces json.loads", strong=False)
     held_out = {"held_out": seen(0, GOOD), "held_out_base": seen(1, BAD)}
-    grade, reasons = graded(Work(doubts=(weak,), held_out=("t.py",)), delivered=seen(0, GOOD), **held_out)
+    grade, reasons = graded(WorkFacts(doubts=(weak,), held_out=("t.py",)), delivered=seen(0, GOOD), **held_out)
     assert grade == "unharmed"
     assert "held-out checks pass" in reasons
     assert "pass at the base as well" not in reasons
@@ -226,7 +229,7 @@ def test_held_out_checks_do_not_lift_a_weak_doubt() -> None:
 
 def test_reasons_are_bounded() -> None:
     doubts = tuple(Doubt(path="a.py", line=place, words="x" * 1000, strong=True) for place in range(100))
-    found = grading.grade(Ran(delivered=(seen(0),), base=(seen(1),)), Work(doubts=doubts)).evidence
+    found = grading.grade(CheckRuns(delivered=(seen(0),), base=(seen(1),)), WorkFacts(doubts=doubts)).evidence
     assert found is not None
     assert len(found.reasons) == grading.MOST_REASONS
     assert all(len(each) <= grading.MOST_SIGNS for each in found.reasons)
@@ -236,7 +239,7 @@ def test_reasons_are_bounded() -> None:
 
 
 HIDDEN: dict[str, Outcome] = {"h.py::x": "passed"}
-UNSEEN = Work(held_out=("h.py",), check_texts=(CHECK,))
+UNSEEN = WorkFacts(held_out=("h.py",), check_texts=(CHECK,))
 
 
 def test_held_out_checks_that_pass_are_the_best_evidence() -> None:
@@ -275,7 +278,7 @@ def test_held_out_files_that_no_check_ran_prove_nothing(files: tuple[str, ...]) 
     ],
 )
 def test_plain_checks_run_held_out_files_that_they_name(text: str, path: str, runs: bool) -> None:
-    assert held_out_runs.ran(seen(0), seen(0), [path], text) is runs
+    assert held_out_runs.runs_held_out(seen(0), seen(0), [path], text) is runs
 
 
 @pytest.mark.parametrize(
@@ -289,14 +292,14 @@ def test_plain_checks_run_held_out_files_that_they_name(text: str, path: str, ru
     ],
 )
 def test_ids_of_held_out_files_are_known_where_they_replace_files_of_the_base(name: str, path: str) -> None:
-    assert held_out_runs.ran(seen(0, {name: "passed"}), seen(0, {name: "passed"}), [path], "")
-    assert not held_out_runs.ran(seen(0, {name: "skipped"}), seen(0, {name: "passed"}), [path], "")
+    assert held_out_runs.runs_held_out(seen(0, {name: "passed"}), seen(0, {name: "passed"}), [path], "")
+    assert not held_out_runs.runs_held_out(seen(0, {name: "skipped"}), seen(0, {name: "passed"}), [path], "")
 
 
 def test_held_out_checks_that_fail_say_nothing_of_themselves() -> None:
     failing = seen(1, {"secret_name": "failed"})
-    ran = Ran(delivered=(seen(0, GOOD),), base=(seen(1, BAD),), held_out=(failing,), held_out_base=(failing,))
-    found = grading.grade(ran, Work())
+    ran = CheckRuns(delivered=(seen(0, GOOD),), base=(seen(1, BAD),), held_out=(failing,), held_out_base=(failing,))
+    found = grading.grade(ran, WorkFacts())
     assert found.evidence is None
     assert (found.results[0].note, found.results[0].output) == ("held-out checks fail", "")
 
@@ -309,7 +312,7 @@ def test_held_out_tests_that_are_skipped_are_doubtful_and_not_named() -> None:
 
 
 def test_held_out_files_do_not_prove_a_product_that_decides_itself() -> None:
-    work = Work(decides=(("app.py",),))
+    work = WorkFacts(decides=(("app.py",),))
     runs = {"delivered": seen(0), "base": seen(1), "held_out": seen(0), "held_out_base": seen(1)}
     assert graded(work, **runs)[0] == "unharmed"
 
@@ -343,9 +346,9 @@ def test_a_test_that_moved_to_another_file_still_runs() -> None:
 
 
 def test_printed_counts_are_compared_where_no_reporter_saw_the_tests() -> None:
-    def counted(passed: int | None) -> Seen:
+    def counted(passed: int | None) -> CheckObservation:
         result = CheckResult(command=CHECK, exit_code=0, seconds=1.0, tests=Tally("x", passed=passed))
-        return Seen(result=result)
+        return CheckObservation(result=result)
 
     assert id_changes.compare(counted(3), counted(0)).against
     assert id_changes.compare(counted(3), counted(None)).against
@@ -382,7 +385,7 @@ def test_a_run_that_changes_files_of_tests_is_doubtful() -> None:
 def test_a_run_that_changes_other_data_proves_nothing() -> None:
     now = structs.replace(seen(0, GOOD), touched=("docs/words.txt",))
     assert graded(delivered=now)[0] == "unharmed"
-    assert graded(Work(product=("docs/words.txt",)), delivered=now)[0] == "proven"
+    assert graded(WorkFacts(product=("docs/words.txt",)), delivered=now)[0] == "proven"
 
 
 @pytest.mark.parametrize("path", ["Cargo.lock", "web/package-lock.json", "go.sum", "src/parser.py", "gen/schema.go"])
@@ -393,7 +396,7 @@ def test_a_run_may_write_locks_and_generated_code(path: str) -> None:
 def test_a_run_that_changes_the_program_of_its_check_is_doubtful() -> None:
     command = "sh ./check.sh"
     base, now = (
-        Seen(result=CheckResult(command=command, exit_code=code, seconds=1.0), report=Report(tests=tests))
+        CheckObservation(result=CheckResult(command=command, exit_code=code, seconds=1.0), report=Report(tests=tests))
         for code, tests in ((1, BAD), (0, GOOD))
     )
     grade, _ = graded(delivered=structs.replace(now, touched=("check.sh",)), base=base)

@@ -4,18 +4,18 @@ import pytest
 
 from corral.model.errors import BadRequest
 from corral.rules.context import mail
-from corral.rules.context.mail import Box, Circle, Place
+from corral.rules.context.mail import MailAddress, MailNode, MailRecipients
 
 PLACES = (
-    Place(node="design", over=True),
-    Place(node="build", attempts=("r-2",)),
-    Place(node="race", attempts=("r-3", "r-4")),
-    Place(node="later"),
+    MailNode(node="design", over=True),
+    MailNode(node="build", attempts=("r-2",)),
+    MailNode(node="race", attempts=("r-3", "r-4")),
+    MailNode(node="later"),
 )
 
 
-def circle(node: str = "build", attempt: str = "r-2", **more: object) -> Circle:
-    return Circle(run="r", node=node, attempt=attempt, places=PLACES, **more)  # pyright: ignore[reportArgumentType]
+def circle(node: str = "build", attempt: str = "r-2", **more: object) -> MailRecipients:
+    return MailRecipients(run="r", node=node, attempt=attempt, places=PLACES, **more)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def circle(node: str = "build", attempt: str = "r-2", **more: object) -> Circle:
     ],
 )
 def test_a_letter_goes_to(to: str, boxes: list[str]) -> None:
-    assert mail.addressed(to, circle()) == [Box("r", name) for name in boxes]
+    assert mail.addresses_of(to, circle()) == [MailAddress("r", name) for name in boxes]
 
 
 @pytest.mark.parametrize(
@@ -45,34 +45,34 @@ def test_a_letter_goes_to(to: str, boxes: list[str]) -> None:
 )
 def test_a_letter_does_not_go_to(to: str, words: str) -> None:
     with pytest.raises(BadRequest, match=words) as refused:
-        mail.addressed(to, circle())
+        mail.addresses_of(to, circle())
     assert len(str(refused.value)) < 200
 
 
 def test_those_who_race_write_to_each_other_but_not_to_themselves() -> None:
     who = circle("race", "r-3")
-    assert mail.addressed("race", who) == [Box("r", "r-4")]
-    assert Box("r", "r-3") not in mail.addressed("all", who)
-    assert mail.signature(who, Box("r", "later")) == "r-3"
+    assert mail.addresses_of("race", who) == [MailAddress("r", "r-4")]
+    assert MailAddress("r", "r-3") not in mail.addresses_of("all", who)
+    assert mail.signature(who, MailAddress("r", "later")) == "r-3"
     assert mail.others(who) == ["build", "later", "r-4"]
-    assert mail.others(circle(parent=Box("top", "top-1"))) == ["race", "later", "parent"]
+    assert mail.others(circle(parent=MailAddress("top", "top-1"))) == ["race", "later", "parent"]
 
 
 def test_parents_and_children_are_answered_by_name() -> None:
-    parent, child = Box("top", "top-1"), Box("below", "main")
+    parent, child = MailAddress("top", "top-1"), MailAddress("below", "main")
     who = circle(parent=parent, children=[child])
-    assert mail.addressed("parent", who) == [parent]
-    assert mail.addressed("below", who) == [child]
+    assert mail.addresses_of("parent", who) == [parent]
+    assert mail.addresses_of("below", who) == [child]
     assert mail.signature(who, parent) == "r"
     assert mail.signature(who, child) == "parent"
 
 
 def test_bounds() -> None:
-    mail.fits("x" * mail.MOST_BYTES)
+    mail.check_length("x" * mail.MOST_BYTES)
     for text in ("", "  \n", "x" * (mail.MOST_BYTES + 1), "ü" * (mail.MOST_BYTES // 2 + 1)):
         with pytest.raises(BadRequest):
-            mail.fits(text)
-    mail.room(mail.MOST_SENT - 1, 1, mail.MOST_WAITING - 1)
+            mail.check_length(text)
+    mail.check_capacity(mail.MOST_SENT - 1, 1, mail.MOST_WAITING - 1)
     for counts in ((mail.MOST_SENT, 1, 0), (0, mail.MOST_SENT + 1, 0), (0, 1, mail.MOST_WAITING)):
         with pytest.raises(BadRequest):
-            mail.room(*counts)
+            mail.check_capacity(*counts)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from corral.model.errors import BadRequest
 from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import Answer, Call, Server
+from corral.rules.context.mcp import McpCall, McpReply, Server
 
-SERVER = Server("corral", "1", "what it is for", tools.listed())
+SERVER = Server("corral", "1", "what it is for", tools.list_tools())
 
 
 def ask(method: str, **parameters: Any) -> Any:
@@ -23,7 +23,7 @@ def ask(method: str, **parameters: Any) -> Any:
 
 def answer(method: str, **parameters: Any) -> dict[str, Any]:
     found = ask(method, **parameters)
-    assert isinstance(found, Answer)
+    assert isinstance(found, McpReply)
     assert found.body["id"] == 7
     return found.body
 
@@ -45,13 +45,13 @@ def test_it_speaks_the_revision_without_a_handshake() -> None:
     listed = answer("tools/list", _meta=meta)["result"]
     assert (listed["resultType"], listed["cacheScope"]) == ("complete", "private")
     call = ask("tools/call", _meta=meta, name="list_nodes", arguments={})
-    assert isinstance(call, Call)
-    assert mcp.returned(call, "x").body["result"]["resultType"] == "complete"
+    assert isinstance(call, McpCall)
+    assert mcp.call_reply(call, "x").body["result"]["resultType"] == "complete"
     assert answer("tools/list", _meta={mcp.VERSION_FIELD: "2031-01-01"})["error"]["code"] == mcp.UNSUPPORTED
 
 
 def test_every_tool_has_a_schema_without_references() -> None:
-    for tool in tools.listed():
+    for tool in tools.list_tools():
         assert tool.schema["type"] == "object"
         assert tool.description
         assert "$ref" not in json.dumps(tool.schema)
@@ -77,7 +77,7 @@ def test_every_tool_has_a_schema_without_references() -> None:
 )
 def test_what_is_no_request_is_refused(body: bytes, code: int) -> None:
     (found,), _ = mcp.read(body, SERVER)
-    assert isinstance(found, Answer)
+    assert isinstance(found, McpReply)
     assert found.body["error"]["code"] == code
 
 
@@ -92,7 +92,7 @@ def test_what_wants_no_answer_gets_none() -> None:
 def test_nothing_makes_it_fall_over(body: bytes) -> None:
     found, _ = mcp.read(body, SERVER)
     for each in found:
-        json.dumps(each.body if isinstance(each, Answer) else each.name)
+        json.dumps(each.body if isinstance(each, McpReply) else each.name)
 
 
 @pytest.mark.parametrize(

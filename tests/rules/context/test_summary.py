@@ -122,7 +122,7 @@ def test_every_must_keep_item_survives_whatever_the_size(
     must = summary.must_keep(task, facts, steers)
     made = summary.build(task, facts, most, steers)
     assert summary.missing(made, must) == []
-    assert summary.missing(summary.completed("a model's words", task, facts, steers), must) == []
+    assert summary.missing(summary.complete_summary("a model's words", task, facts, steers), must) == []
     assert prompt_ in prompt.from_summary(task, made, "~/condensed/steps-1.md")
 
 
@@ -144,6 +144,6 @@ def test_what_is_missing_from_a_foreign_summary_is_seen() -> None:
     facts = summary.gather(STORY, "/work")
     must = summary.must_keep(TASK, facts)
     assert "src/lib.rs" in summary.missing("All went well.", must)
-    whole = summary.completed("All went well.", TASK, facts)
+    whole = summary.complete_summary("All went well.", TASK, facts)
     assert summary.missing(whole, must) == []
     assert whole.endswith("All went well.")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from corral.rules.flows import fill_text
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 
 ISSUE: dict[str, Any] = {"output": {"kind": "bug", "exit-code": 3, "in": "x", "list": [1, 2]}, "status": "done"}
 KNOWN: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_a_text_is_filled_from_a_node_with_a_dash() -> None:
     ],
 )
 def test_a_mistake_says_what_to_write(text: str, words: str) -> None:
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(ExpressionError) as caught:
         Expression(text)
     assert words in str(caught.value)
 
@@ -93,7 +93,7 @@ def test_every_name_of_a_node_can_be_asked_for(node: str, field: str, value: int
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         words = "".join(Expression(text).names())
-    except Wrong as wrong:
+    except ExpressionError as wrong:
         words = str(wrong)
     assert "\u01c0" not in words or "\u01c0" in text
 

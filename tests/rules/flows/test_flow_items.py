@@ -12,20 +12,22 @@ from corral.model import RetryPolicy
 from corral.model.flow import Flow
 from corral.rules.flows.items import MOST_ITEMS, combinations
 from corral.rules.flows.json_schema import schema
-from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.rehearsal import rehearse
 from corral.rules.flows.stubs import read_stubs
 from corral.rules.schedule.decide import Schedule
 
 
 def flow(text: str) -> Flow:
-    found = read_flow(text, Known())
+    found = read_flow(text, KnownNames())
     assert not found.mistakes, found.mistakes
     return found.flow
 
 
 def mistakes(text: str) -> list[str]:
-    return [f"{each.line}:{each.column}: {each.message} | {each.hint}" for each in read_flow(text, Known()).mistakes]
+    return [
+        f"{each.line}:{each.column}: {each.message} | {each.hint}" for each in read_flow(text, KnownNames()).mistakes
+    ]
 
 
 def prompts(text: str) -> list[str]:
@@ -253,13 +255,13 @@ def test_defaults_for_agents_do_not_shape_or_repeat_commands() -> None:
 )
 def test_a_text_for_an_input_is_read_as_its_default_is(default: str, given_text: str, value: object) -> None:
     text = f"inputs: {{v: {{default: {default}}}}}\nnodes: {{a: {{run: x}}}}"
-    found = read_flow(text, Known(), {"v": given_text})
+    found = read_flow(text, KnownNames(), {"v": given_text})
     assert (found.mistakes, found.flow.inputs["v"]) == ((), value)
 
 
 def test_an_input_that_is_a_list_takes_no_word() -> None:
     text = "inputs: {v: {default: [a]}}\nnodes: {a: {run: x, for_each: v}}"
-    (found,) = read_flow(text, Known(), {"v": "word"}).mistakes
+    (found,) = read_flow(text, KnownNames(), {"v": "word"}).mistakes
     assert "the input `v` is a list" in found.message
 
 
@@ -301,7 +303,7 @@ nodes:
   plan: {run: p, output: {files: [string], word: string}}
   sub: {flow: inner, needs: [plan], with: {files: "{{plan.output.files}}", word: "{{plan.output.word}}!"}}
 """
-    made = read_flow(text, Known(nested=lambda _: inner))
+    made = read_flow(text, KnownNames(nested=lambda _: inner))
     assert not made.mistakes
     stubs = read_stubs(['plan={"files": ["a", "b"], "word": "w"}'], "", made.flow)
     assert [step.node for step in rehearse(made.flow, None, stubs).steps] == ["plan", "sub/each.0", "sub/each.1"]

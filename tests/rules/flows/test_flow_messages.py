@@ -2,9 +2,9 @@
 
 import pytest
 
-from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.reader import KnownNames, read_flow
 
-KNOWN = Known(agents=frozenset({"claude", "codex"}), roles=frozenset({"reviewer", "developer"}))
+KNOWN = KnownNames(agents=frozenset({"claude", "codex"}), roles=frozenset({"reviewer", "developer"}))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_long_line_is_looked_at_in_no_time() -> None:
 
 def test_a_flow_that_runs_itself_is_refused_with_what_to_use_instead() -> None:
     text = "nodes: {again: {flow: me, when: 1 == 2}}"
-    (found,) = read_flow(text, Known(nested=lambda _: text)).mistakes
+    (found,) = read_flow(text, KnownNames(nested=lambda _: text)).mistakes
     assert "flows go in a circle: me -> me" in found.message
     assert "use `repeat`" in found.hint
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.rules.flows.tree import MOST_DEPTH, Unreadable, read
+from corral.rules.flows.tree import MOST_DEPTH, UnreadableYaml, read
 
 TEXT = """\
 # a list
@@ -67,7 +67,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_could_hurt_is_refused_where_it_stands(case: str) -> None:
     text, line, column, word = REFUSED[case]
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableYaml) as caught:
         read(text)
     mistake = caught.value.mistake
     assert (mistake.line, mistake.column) == (line, column), mistake
@@ -79,7 +79,7 @@ def test_what_could_hurt_is_refused_where_it_stands(case: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         found = read(text)
-    except Unreadable as error:
+    except UnreadableYaml as error:
         found = error.mistake
     assert found.line >= 1
     assert found.column >= 1

@@ -84,8 +84,8 @@ def test_what_cannot_be_kept_is_refused() -> None:
 
 
 def test_what_the_program_told_as_its_output_comes_first() -> None:
-    assert output.take(Ended(ok=True, text='{"verdict": "reject"}', output=GOOD), VERDICT) == output.Taken(GOOD)
-    assert output.take(Ended(ok=True, text="words", output=json.dumps(GOOD)), VERDICT) == output.Taken(GOOD)
+    assert output.take(Ended(ok=True, text='{"verdict": "reject"}', output=GOOD), VERDICT) == output.OutputValue(GOOD)
+    assert output.take(Ended(ok=True, text="words", output=json.dumps(GOOD)), VERDICT) == output.OutputValue(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_what_has_no_strict_form(schema: dict[str, Any]) -> None:
 
 
 def test_what_an_agent_is_told_holds_the_schema_and_what_was_wrong() -> None:
-    told = output.asked_again(VERDICT, ["output has no `notes`"])
+    told = output.retry_prompt(VERDICT, ["output has no `notes`"])
     assert "output has no `notes`" in told
     assert output.last_value(told) == [VERDICT]
     assert output.last_value(output.instruction(VERDICT)) == [VERDICT]
-    reminded = output.reminded("do it", "x\n" * 100_000)
+    reminded = output.reminder_prompt("do it", "x\n" * 100_000)
     assert reminded.startswith("do it")
     assert len(reminded) < output.MOST_WORDS + 1000
 
@@ -213,11 +213,11 @@ def test_what_an_agent_is_told_holds_the_schema_and_what_was_wrong() -> None:
 )
 def test_a_command_prints_its_output_last(text: str, found: list[Any]) -> None:
     assert output.ending_value(text) == found
-    assert bool(output.printed(text, {}).misfits) is not bool(found)
+    assert bool(output.take_printed(text, {}).misfits) is not bool(found)
 
 
 def test_brackets_without_end_are_looked_through_in_no_time() -> None:
-    assert output.printed("[\n" * 500_000, {}).misfits
+    assert output.take_printed("[\n" * 500_000, {}).misfits
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_brackets_without_end_are_looked_through_in_no_time() -> None:
     ],
 )
 def test_a_command_may_print_a_word_without_quotes(text: str, schema: dict[str, Any], value: object) -> None:
-    assert output.printed(text, schema) == output.Taken(value)
+    assert output.take_printed(text, schema) == output.OutputValue(value)
 
 
 @pytest.mark.parametrize(("text", "schema"), [("bugs", {"enum": ["bug"]}), ("word", {"type": "number"}), ("word", {})])
 def test_a_word_that_does_not_fit_is_no_output(text: str, schema: dict[str, Any]) -> None:
-    assert output.printed(text, schema).misfits
+    assert output.take_printed(text, schema).misfits

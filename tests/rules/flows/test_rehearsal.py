@@ -4,9 +4,9 @@ import pytest
 
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
-from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.rehearsal import Rehearsal, rehearse
-from corral.rules.flows.strategies import approved
+from corral.rules.flows.strategies import with_approval
 from corral.rules.flows.stubs import read_stubs
 
 TEXT = """
@@ -22,7 +22,7 @@ nodes:
 
 
 def flow(text: str = TEXT) -> Flow:
-    found = read_flow(text, Known())
+    found = read_flow(text, KnownNames())
     assert not found.mistakes, found.mistakes
     return found.flow
 
@@ -72,7 +72,7 @@ nodes:
   first: {task: t, when: who != "nobody"}
   second: {task: t, needs: [first]}
 """
-KNOWN = Known(nested=lambda name: INNER if name == "inner" else None)
+KNOWN = KnownNames(nested=lambda name: INNER if name == "inner" else None)
 AROUND = """
 nodes:
   plan: {task: p, output: {n: integer}}
@@ -107,7 +107,7 @@ def test_mistakes_around_nested_flows(nodes: str, words: str) -> None:
 
 @pytest.mark.parametrize("line", ["budget: {usd: 1}", "budget: 1", "parallel: 2", "on_failure: stop"])
 def test_a_nested_flow_has_no_limits_of_its_own(line: str) -> None:
-    known = Known(nested=lambda _: f"{line}\n{INNER}")
+    known = KnownNames(nested=lambda _: f"{line}\n{INNER}")
     (mistake,) = read_flow("nodes: {a: {task: x}, sub: {flow: inner}}", known).mistakes
     key = line.partition(":")[0]
     assert mistake.message == f"inner:1:{len(key) + 3}: a nested flow has no `{key}` of its own"
@@ -128,7 +128,7 @@ def test_the_words_that_all_share_come_first_and_are_the_same() -> None:
     assert nodes["a"] == (f"{head}Be kind",)
     assert nodes["b/first"] == (f"{head}Be kind", f"{head}Greet x")
     assert nodes["c"] == ()
-    assert read_flow("context: '{{nosuch}}'\nnodes: {a: {task: x}}", Known()).mistakes
+    assert read_flow("context: '{{nosuch}}'\nnodes: {a: {task: x}}", KnownNames()).mistakes
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ nodes:
   mend: {task: m, needs: [{node: build, on: failure}]}
   last: {task: l, needs: [tidy]}
 """
-    made = approved(flow(text), 60.0, "May it?")
+    made = with_approval(flow(text), 60.0, "May it?")
     played = rehearse(made, None, read_stubs(["approve=no"], "", made), None)
     assert [step.node for step in played.steps if "skipped" not in step.words] == ["approve"]
     assert [step.node for step in rehearse(made, None, None, None).steps][:2] == ["approve", "build"]

@@ -17,6 +17,6 @@ from corral.rules.merge import merge
 )
 def test_a_run_that_nobody_drives_is_resumed_or_stopped_not_waited_for(reason: str | None, hint: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        merge.chosen(Run(run="r1", status="running", reason=reason), None)
+        merge.attempts_to_merge(Run(run="r1", status="running", reason=reason), None)
     assert hint in refused.value.hint
     assert ("corral resume r1" in refused.value.hint) == ("corral stop r1" in refused.value.hint)

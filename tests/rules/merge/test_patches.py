@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.rules.merge.changed_words import changed_words
-from corral.rules.merge.patches import Block, Line, blocks, parse
+from corral.rules.merge.patches import Block, PatchLine, blocks, parse
 from tests.rig.repository import Repo
 
 TEXT = st.lists(
@@ -16,7 +16,7 @@ TEXT = st.lists(
 HEAD = "diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n"
 
 
-def _applied(old: list[str], lines: list[Line]) -> list[str]:
+def _applied(old: list[str], lines: list[PatchLine]) -> list[str]:
     """Return the new file as the hunks make it of the old one."""
     gone = {line.old: line for line in lines if line.kind == "-"}
     new = {line.new: line.text for line in lines if line.new is not None}
@@ -40,7 +40,7 @@ def test_what_is_read_makes_the_new_file_of_the_old(old: list[str], new: list[st
         _check_laid(hunk.lines, blocks(hunk.lines))
 
 
-def _check_laid(lines: tuple[Line, ...], laid: tuple[Block, ...]) -> None:
+def _check_laid(lines: tuple[PatchLine, ...], laid: tuple[Block, ...]) -> None:
     """Side by side nothing is lost, nothing is shown twice, and both sides stay in order."""
     left = [pair[0] for block in laid for pair in block.pairs if pair[0]]
     right = [pair[1] for block in laid for pair in block.pairs if pair[1]]

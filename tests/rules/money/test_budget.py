@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 
 from corral.model import Cost
 from corral.model.flow import AgentChoice, Flow, Node, Task
-from corral.model.money import Budget, Expected, Limit, Refusal, Room
+from corral.model.money import Budget, Expected, Limit, LimitBalance, Refusal
 from corral.rules.money import limits as budget
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
-WHO = budget.Who(run="r", node="main", agent="claude", repo="/r")
+WHO = budget.Spender(run="r", node="main", agent="claude", repo="/r")
 
 
 def at(zone: ZoneInfo, *parts: int) -> float:
@@ -65,7 +65,7 @@ def test_which_limits_bind() -> None:
         Limit(window="day", usd=3, repo="/other"),
         Limit(window="ceiling", usd=300),
     ]
-    who = budget.Who(run="child", node="main", agent="claude", repo="/r", ancestors=("parent", "root"))
+    who = budget.Spender(run="child", node="main", agent="claude", repo="/r", ancestors=("parent", "root"))
     found = budget.bounds(who, limits, 1e9, BERLIN)
     assert [(bound.limit.window, bound.run) for bound in found] == [
         ("ceiling", "child"), ("day", "child"), ("month", "child"), ("run", "child"), ("run", "parent"), ("run", "root"),
@@ -98,9 +98,9 @@ def test_how_much_is_reserved() -> None:
 
 def room(
     usd: float = 1.0, spent: float = 0.0, reserved: float = 0.0, at_work: float = 0.0, window: str = "run"
-) -> Room:
+) -> LimitBalance:
     limit = Limit(window=window, usd=usd)  # type: ignore[arg-type]
-    return Room(limit=limit, spent=spent, reserved=reserved, at_work=at_work, others=int(at_work > 0))
+    return LimitBalance(limit=limit, spent=spent, reserved=reserved, at_work=at_work, others=int(at_work > 0))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,9 @@ def room(
         (room(spent=1.5), 0.0, "fixed", None, False),
     ],
 )
-def test_what_a_limit_grants(found: Room, usd: float, expected: Expected, granted: float | None, waits: bool) -> None:
+def test_what_a_limit_grants(
+    found: LimitBalance, usd: float, expected: Expected, granted: float | None, waits: bool
+) -> None:
     got = found.grant(usd, expected)
     assert got == (None if granted is None else pytest.approx(granted))
     assert (granted is None and found.may_wait(usd, expected)) is waits
@@ -142,10 +144,10 @@ def test_none_starts_with_less_than_such_attempts_are_known_to_cost() -> None:
 
 
 def test_what_stays_reserved_of_an_unknown_cost() -> None:
-    assert budget.reserved_for_unknown(0.0, 3.0, Budget()) == 3.0
-    assert budget.reserved_for_unknown(0.0, 0.0, Budget(unknown_cost_usd=0.7)) == 0.7
-    assert budget.reserved_for_unknown(1.0, 3.0, Budget()) == 2.0
-    assert budget.reserved_for_unknown(5.0, 3.0, Budget()) == 0.0
+    assert budget.unknown_reservation(0.0, 3.0, Budget()) == 3.0
+    assert budget.unknown_reservation(0.0, 0.0, Budget(unknown_cost_usd=0.7)) == 0.7
+    assert budget.unknown_reservation(1.0, 3.0, Budget()) == 2.0
+    assert budget.unknown_reservation(5.0, 3.0, Budget()) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -163,15 +165,15 @@ def test_what_stays_reserved_of_an_unknown_cost() -> None:
 def test_the_larger_of_two_words_counts(
     reported: float | None, metered: float | None, usd: float, disputed: bool | UnsetType
 ) -> None:
-    found = budget.settled(Cost(reported, "reported"), Cost(metered, "metered"))
+    found = budget.settled_cost(Cost(reported, "reported"), Cost(metered, "metered"))
     assert (found.usd, found.disputed) == (usd, disputed)
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 100.0), st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.floats(0.01, 50.0))
 def test_what_is_offered_is_enough(limit: float, spent: float, reserved: float, wanted: float, needs: float) -> None:
     refusal = Refusal(Limit(window="run", usd=limit), spent, reserved, wanted)
-    more = budget.lacking(refusal, needs)
-    asked = budget.ask(WHO, "r-1", refusal, more, 100.0)
+    more = budget.shortfall(refusal, needs)
+    asked = budget.budget_question(WHO, "r-1", refusal, more, 100.0)
     raised = budget.amount(asked.choices[0], 0.0)  # as it is typed: whole cents
     assert raised is not None
     assert limit + raised >= spent + reserved + needs - 1e-6
@@ -182,11 +184,11 @@ def test_a_person_is_told_the_numbers() -> None:
     words = budget.words(refusal)
     for part in ("the budget of the day of claude is $10", "$9.50 is spent", "$0.25 is held for others", "$1.00"):
         assert part in words
-    asked = budget.ask(WHO, "r-1", refusal, 2.0, 100.0)
+    asked = budget.budget_question(WHO, "r-1", refusal, 2.0, 100.0)
     assert (asked.default, asked.about, asked.choices[-1]) == ("stop", "budget", "stop")
-    assert budget.amount(asked.choices[0], 9.0) == budget.amount("raise", budget.offered(asked)) == 2.0
+    assert budget.amount(asked.choices[0], 9.0) == budget.amount("raise", budget.offered_usd(asked)) == 2.0
     assert asked.deadline > 100.0
-    ceiling = budget.ask(WHO, "r-1", Refusal(Limit(window="ceiling", usd=1), 1, 0, 1), 2.0, 100.0)
+    ceiling = budget.budget_question(WHO, "r-1", Refusal(Limit(window="ceiling", usd=1), 1, 0, 1), 2.0, 100.0)
     assert "budget set --ceiling" in ceiling.context
 
 

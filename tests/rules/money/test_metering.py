@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corral.model import Tokens
 from corral.rules.money import metering
-from corral.rules.money.metering import Meter
+from corral.rules.money.metering import TokenMeter
 from tests.rig.tries import tries
 
 EVENTS, LINES, JSON = "text/event-stream", "application/x-ndjson", "application/json"
@@ -108,7 +108,7 @@ ANSWERS: dict[str, tuple[str, bytes, Tokens]] = {
 
 def read(content_type: str, pieces: list[bytes]) -> tuple[set[str | None], Tokens, bool]:
     told: list[tuple[str | None, Tokens]] = []
-    meter = Meter(content_type, lambda model, tokens: told.append((model, tokens)))
+    meter = TokenMeter(content_type, lambda model, tokens: told.append((model, tokens)))
     for piece in pieces:
         meter.feed(piece)
     known = meter.end()
@@ -165,7 +165,7 @@ RUNNING = {"candidates": [{"content": {}}], "modelVersion": "m", "usageMetadata"
 )
 def test_usage_is_known_once_it_is_final(body: bytes, cut: bool, whole: bool) -> None:
     for ended, known in ((False, cut), (True, whole)):
-        meter = Meter(EVENTS, lambda *_: None)
+        meter = TokenMeter(EVENTS, lambda *_: None)
         meter.feed(body)
         assert meter.end(whole=ended) is known, ended
 
@@ -179,7 +179,7 @@ def test_tokens_beyond_what_can_be_stored_are_limited() -> None:
 def test_of_what_is_too_long_only_the_end_is_kept(wrap: Any) -> None:
     text = "x" * (2 * metering.MOST_KEPT_BYTES)
     content_type, body = wrap(json.dumps({"output": text, "usage": RESPONSES, "model": "m"}).encode())
-    meter = Meter(content_type, lambda *said: told.append(said))
+    meter = TokenMeter(content_type, lambda *said: told.append(said))
     told: list[tuple[str | None, Tokens]] = []
     for at in range(0, len(body), 65536):
         meter.feed(body[at : at + 65536])

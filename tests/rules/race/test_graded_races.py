@@ -18,12 +18,12 @@ from corral.model import (
     Grade,
     NodeState,
     RetryPolicy,
-    Steered,
+    SteeringFile,
 )
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.rules.race import early_stop, llm_judge, second_reader, select
 from corral.rules.race.early_stop import Race
-from corral.rules.schedule.actions import Action, Choose, Finish, Lower, Settle
+from corral.rules.schedule.actions import Action, Choose, FinishRun, Lower, Settle
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.decide import Schedule
 from corral.rules.text import questions
@@ -87,7 +87,7 @@ def test_what_the_user_asked_to_go_by_counts_more_than_the_grade(how: select.How
 
 def test_attempts_of_before_grades_are_ranked_as_they_were() -> None:
     assert select.rank([attempt(1, None, insertions=9), attempt(2, None)]).winner == "r-2"
-    assert select.undecided([attempt(1, None, insertions=9), attempt(2, None)], {}) == ()
+    assert select.undecided_attempts([attempt(1, None, insertions=9), attempt(2, None)], {}) == ()
 
 
 # --- ties
@@ -97,7 +97,7 @@ def test_an_unharmed_tie_waits_for_the_user() -> None:
     [action] = decided(race_node(), [over(1, 0, insertions=90), over(2, 1, insertions=1)])
     assert isinstance(action, Choose)
     assert [each.id for each in action.attempts] == ["r-1", "r-2"]
-    asked = questions.choice(("r", "n"), action.attempts, 99.0)
+    asked = questions.choice_question(("r", "n"), action.attempts, 99.0)
     assert asked.choices == ("r-1", "r-2", "none")
     assert (asked.default, asked.deadline, asked.about) == ("none", 99.0, "choice")
     assert asked.text == "none is proven better: choose one of r-1 (agent1), r-2 (agent2)"
@@ -151,7 +151,7 @@ def judge_record(number: int, lane: int, shown: tuple[str, ...], order: str) -> 
 def test_a_judge_breaks_a_tie_and_one_that_wavers_does_not() -> None:
     node, records = race_node(judge=AgentChoice("judge")), [over(1, 0), over(2, 1, insertions=1)]
     first = decided(node, records)
-    assert [each.lane for each in first if isinstance(each, Begin)] == list(llm_judge.LANES)
+    assert [each.lane for each in first if isinstance(each, Begin)] == list(llm_judge.JUDGE_PLACES)
     sure = [judge_record(3, -1, ("r-1", "r-2"), "AB"), judge_record(4, -2, ("r-2", "r-1"), "BA")]
     assert settled(decided(node, [*records, *sure])).winner == "r-1", "the larger one, by its word"
     wavers = [judge_record(3, -1, ("r-1", "r-2"), "AB"), judge_record(4, -2, ("r-2", "r-1"), "AB")]
@@ -186,7 +186,9 @@ def single_node(**more: object) -> Node:
     return race_node(rivals=(), reader=READER, **more)
 
 
-def reading(number: int, of: str, said: object, lane: int = second_reader.FIRST_LANE, **more: object) -> AttemptRecord:
+def reading(
+    number: int, of: str, said: object, lane: int = second_reader.FIRST_READER_PLACE, **more: object
+) -> AttemptRecord:
     own = structs.replace(Attempt(id=f"r-{number}", agent="reader", status="done", output=said), **more)
     return AttemptRecord(attempt=own, run="r", node="n", phase="over", lane=lane, candidates=(of,))
 
@@ -195,7 +197,7 @@ def reading(number: int, of: str, said: object, lane: int = second_reader.FIRST_
 def test_work_with_a_grade_is_read_before_it_counts(grade: Grade) -> None:
     [begin] = decided(single_node(), [over(1, 0, grade)])
     assert isinstance(begin, Begin)
-    assert (begin.agent, begin.lane, begin.candidates) == (READER, second_reader.FIRST_LANE, ("r-1",))
+    assert (begin.agent, begin.lane, begin.candidates) == (READER, second_reader.FIRST_READER_PLACE, ("r-1",))
 
 
 @pytest.mark.parametrize("grade", ["unchecked", None])
@@ -264,7 +266,7 @@ def test_the_first_of_a_race_is_read_before_others_are_stopped() -> None:
     node = race_node(reader=READER, select="first")
     actions = decided(node, [over(1, 0, "proven")])
     assert {each.agent.name for each in actions if isinstance(each, Begin)} == {"reader", "agent2"}
-    assert not any(isinstance(each, Finish) for each in actions)
+    assert not any(isinstance(each, FinishRun) for each in actions)
 
 
 def test_the_second_reader_judges_a_tie_where_no_judge_is_named() -> None:
@@ -278,7 +280,7 @@ def test_the_second_reader_judges_a_tie_where_no_judge_is_named() -> None:
 
 def test_a_reader_sees_task_change_and_evidence_and_not_whose_it_is() -> None:
     detail = EvidenceDetail(
-        steered=(Steered(path="conftest.py", how="removed", why="runner configuration"),),
+        steered=(SteeringFile(path="conftest.py", how="removed", why="runner configuration"),),
         doubts=(Doubt(path="app.py", line=7, words="names a test runner", strong=False),),
     )
     evidence = Evidence(grade="proven", reasons=("fails at the base, passes here",))

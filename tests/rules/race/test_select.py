@@ -77,7 +77,7 @@ def test_the_order_is_total_and_does_not_depend_on_the_order_given(
 @given(groups, hows)
 def test_only_what_is_proven_wins_and_something_does_if_there_is_any(group: list[Attempt], how: How) -> None:
     ranking = select.rank(group, how)
-    good = {each.id for each in group if select.proven(each)}
+    good = {each.id for each in group if select.is_proven(each)}
     assert (ranking.winner in good) if good else ranking.winner is None
     places = [name in good for name in ranking.order]
     assert places == sorted(places, reverse=True)

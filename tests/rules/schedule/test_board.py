@@ -7,15 +7,15 @@ from corral.model.events import (
     Condensed,
     Ended,
     Event,
-    Heard,
     Limited,
+    RunEvent,
     Said,
     Spent,
     StatusChanged,
     UserAsked,
 )
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.rules.schedule.board import Board, Row
+from corral.rules.schedule.board import Board, BoardRow
 
 FLOW = Flow(
     name="f",
@@ -29,7 +29,7 @@ FLOW = Flow(
 
 
 def heard(board: Board, at: float, event: Event, node: str | None = "b", attempt: str | None = "r-1") -> None:
-    board.hear(Heard("r", node, attempt, event), at)
+    board.hear(RunEvent("r", node, attempt, event), at)
 
 
 def begun(states: dict[str, str] | None = None) -> Board:
@@ -38,7 +38,7 @@ def begun(states: dict[str, str] | None = None) -> Board:
     return board
 
 
-def rows(board: Board, now: float = 20.0) -> dict[str, Row]:
+def rows(board: Board, now: float = 20.0) -> dict[str, BoardRow]:
     return {row.node: row for row in board.rows(now)}
 
 
@@ -122,7 +122,7 @@ def test_items_stand_below_their_node_and_children_under_their_run() -> None:
     heard(board, 2.0, StatusChanged("attempt", "r-2", "running"), "b.1", "r-2")
     heard(board, 3.0, StatusChanged("attempt", "r-1", "done"), "b.0", "r-1")
     heard(board, 3.0, StatusChanged("node", "b.0", "done"), "b.0", None)
-    board.hear(Heard("c", "main", "c-1", Said("hi")), 4.0)
+    board.hear(RunEvent("c", "main", "c-1", Said("hi")), 4.0)
     assert [row.node for row in board.rows(5.0)] == ["a", "b", "b.0", "b.1", "land", "c:main"]
     assert rows(board)["b"].why == "1 of 2 items so far"
     assert rows(board, 999.0)["b.1"].state == "stale"  # after half of what holds for its node

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
 from corral.model.flow import AgentChoice, Edge, Flow, Kind, Node, Repeat, Task
-from corral.rules.schedule.actions import Ask, Expand, Finish, Land, Limits, Settle
-from corral.rules.schedule.agent_tries import Begin, GoOn, WaitUntil
+from corral.rules.schedule.actions import AskAtGate, Expand, FinishRun, RunLimits, Settle, StartMerge
+from corral.rules.schedule.agent_tries import Begin, ResumeAttempt, WaitUntil
 from corral.rules.schedule.decide import Schedule
 from corral.rules.schedule.graph import FAILED
 from tests.rig.tries import tries
@@ -22,13 +22,13 @@ OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "
 class World:
     """Carries actions out as an engine would, and remembers what it stored."""
 
-    def __init__(self, flow: Flow, seed: int, limits: Limits) -> None:
+    def __init__(self, flow: Flow, seed: int, limits: RunLimits) -> None:
         self.flow, self.seed, self.limits = flow, seed, limits
         self.states: dict[str, NodeState] = {node.id: NodeState(id=node.id) for node in flow.nodes}
         self.records: dict[str, AttemptRecord] = {}
         self.begun: list[str] = []
         self.now = 0.0
-        self.finish: Finish | None = None
+        self.finish: FinishRun | None = None
         self._fresh()
 
     def _fresh(self) -> None:
@@ -72,7 +72,7 @@ class World:
                 self.begun.append(node)
                 self.working.append(name)
                 self.schedule.heard(record, driven=True)
-            case GoOn(attempt=name):
+            case ResumeAttempt(attempt=name):
                 assert name not in self.working
                 self.working.append(name)
                 self.schedule.heard(self.records[name], driven=True)
@@ -82,10 +82,10 @@ class World:
             case Expand(nodes=nodes):
                 for node in nodes:
                     self.states.setdefault(node.id, NodeState(id=node.id))
-            case Ask(node=node) | Land(node=node):
+            case AskAtGate(node=node) | StartMerge(node=node):
                 for each in self.schedule.ended(Settle(node, "done")):
                     self._do(each)
-            case Finish():
+            case FinishRun():
                 self.finish = action
             case _:
                 assert isinstance(action, WaitUntil)
@@ -148,7 +148,7 @@ def flows(draw: st.DrawFn) -> Flow:
 @settings(max_examples=tries(200), deadline=None)
 @given(flows(), st.integers(0, 10**6), st.integers(1, 5))
 def test_every_flow_ends_in_order_and_within_limits(flow: Flow, seed: int, parallel: int) -> None:
-    world = World(flow, seed, Limits(parallel=parallel))
+    world = World(flow, seed, RunLimits(parallel=parallel))
     world.run(random.Random(seed), crashes=False)
     assert all(state.status not in OPEN for state in world.states.values())
 
@@ -158,7 +158,7 @@ def test_every_flow_ends_in_order_and_within_limits(flow: Flow, seed: int, paral
 def test_neither_the_order_of_ends_nor_crashes_change_what_becomes_of_a_flow(flow: Flow, seed: int) -> None:
     if flow.on_failure == "stop":
         return  # what it stops depends on who fails first
-    first, second = World(flow, seed, Limits(parallel=1)), World(flow, seed, Limits(parallel=5))
+    first, second = World(flow, seed, RunLimits(parallel=1)), World(flow, seed, RunLimits(parallel=5))
     first.run(random.Random(seed), crashes=False)
     second.run(random.Random(seed + 1), crashes=True)
     assert {name: state.status for name, state in first.states.items()} == {
@@ -181,7 +181,7 @@ def test_a_stop_settles_everything() -> None:
     assert schedule.decide(0.0) == [Settle("b", "stopped", "enough")]
     record.phase, record.attempt.status = "over", "stopped"
     schedule.heard(record, driven=False)
-    assert schedule.decide(0.0) == [Settle("a", "stopped", "enough"), Finish("stopped", "enough")]
+    assert schedule.decide(0.0) == [Settle("a", "stopped", "enough"), FinishRun("stopped", "enough")]
 
 
 def test_what_comes_after_a_list_goes_on_from_its_items_also_after_a_crash() -> None:
@@ -210,7 +210,7 @@ def test_who_waits_longest_for_a_slot_begins_first_and_one_busy_agent_holds_up_n
     kinds = ("a", "a", "b", "a", "b")
     nodes = tuple(Node(id=f"n{n}", task=Task(prompt="x"), agent=AgentChoice(kind)) for n, kind in enumerate(kinds))
     schedule = Schedule(
-        Flow(name="f", strategy="flow", nodes=nodes), POLICY, Limits(parallel=2, per_agent={"a": 1, "b": 2})
+        Flow(name="f", strategy="flow", nodes=nodes), POLICY, RunLimits(parallel=2, per_agent={"a": 1, "b": 2})
     )
     schedule.load((), ())
     order: list[str] = []
@@ -222,7 +222,7 @@ def test_who_waits_longest_for_a_slot_begins_first_and_one_busy_agent_holds_up_n
                 attempt = Attempt(id=f"r-{len(order)}", agent=action.agent.name, status="done")
                 working.append(AttemptRecord(attempt=attempt, run="r", node=action.node, phase="over"))
                 schedule.heard(working[-1], driven=True)
-            elif isinstance(action, Finish):
+            elif isinstance(action, FinishRun):
                 assert order == ["n0", "n2", "n1", "n4", "n3"]
                 return
         schedule.heard(working.pop(0), driven=False)
@@ -249,16 +249,16 @@ def test_attempts_that_go_on_wait_for_slots_that_others_took_meanwhile() -> None
         for n in range(2)
     ]
     room = Busy(1)
-    schedule = Schedule(Flow(name="f", strategy="flow", nodes=nodes), POLICY, Limits(parallel=2), room)
+    schedule = Schedule(Flow(name="f", strategy="flow", nodes=nodes), POLICY, RunLimits(parallel=2), room)
     schedule.load([NodeState(id=node.id, status="running") for node in nodes[:2]], records)
     (first,) = schedule.decide(0.0)
-    assert isinstance(first, GoOn)
+    assert isinstance(first, ResumeAttempt)
     schedule.heard(first.record, driven=True)
     assert schedule.decide(0.0) == []
     assert schedule.waiting == {"a": 1}
     room.left = 1
     (second,) = schedule.decide(0.0)
-    assert isinstance(second, GoOn)
+    assert isinstance(second, ResumeAttempt)
     assert {first.attempt, second.attempt} == {"r-0", "r-1"}
     schedule.heard(second.record, driven=True)
     for record in records:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.schedule.reduce import HOWS, How, Part, Reduced, reduce
+from corral.rules.schedule.reduce import HOWS, How, OutputPart, ReducedOutput, reduce
 
 
-def parts(*outputs: Any) -> list[Part]:
-    return [Part(output, f"agent{place}") for place, output in enumerate(outputs)]
+def parts(*outputs: Any) -> list[OutputPart]:
+    return [OutputPart(output, f"agent{place}") for place, output in enumerate(outputs)]
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_reducing(how: How, outputs: list[Any], result: Any) -> None:
 
 def test_where_values_differ_the_later_counts_and_it_is_told() -> None:
     found = reduce(parts({"a": {"b": 1, "c": 1}}, {"a": {"b": 2, "c": 1}}), "merge")
-    assert found == Reduced({"a": {"b": 2, "c": 1}}, ("a.b differs: the later one counts",))
+    assert found == ReducedOutput({"a": {"b": 2, "c": 1}}, ("a.b differs: the later one counts",))
 
 
 def test_what_failed_does_not_count() -> None:
-    assert reduce([Part("bad", ok=False), Part("good")], "first").output == "good"
+    assert reduce([OutputPart("bad", ok=False), OutputPart("good")], "first").output == "good"
 
 
 values = st.recursive(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.rules.schedule.actions import Action, Finish, Settle
-from corral.rules.schedule.agent_tries import Begin, GoOn, Park, WaitUntil, taken
+from corral.rules.schedule.actions import Action, FinishRun, Settle
+from corral.rules.schedule.agent_tries import Begin, Park, ResumeAttempt, WaitUntil, taken_seconds
 from corral.rules.schedule.decide import Schedule
 from tests.rig.tries import tries
 
@@ -48,19 +48,19 @@ class Play:
         self.driven: set[str] = set()
         self.now, self.step = 0.0, 0
 
-    def turn(self) -> Finish | None:
+    def turn(self) -> FinishRun | None:
         actions = self.decide()
         assert actions == self.decide(), "the same situation must be decided the same way"
         for action in actions:
             match action:
-                case Finish():
+                case FinishRun():
                     assert not self.driven
                     return action
                 case Begin():
                     self.begin(action)
                 case Settle():
                     self.nodes[action.node].status = action.status
-                case GoOn():
+                case ResumeAttempt():
                     raise AssertionError("nothing was lost here")
                 case WaitUntil():
                     self.now = max(self.now, action.time)
@@ -130,13 +130,13 @@ def after(
 
 def test_an_attempt_that_nobody_drives_is_taken_up() -> None:
     record = AttemptRecord(attempt=Attempt(id="r-1", agent="a"), run="r", node="main", phase="collected")
-    assert after(record) == [GoOn("r-1", record)]
+    assert after(record) == [ResumeAttempt("r-1", record)]
 
 
 def test_a_stop_starts_nothing_more() -> None:
     settle, finish = after(stopping="stopped by me")
     assert settle == Settle("main", "stopped", "stopped by me")
-    assert isinstance(finish, Finish)
+    assert isinstance(finish, FinishRun)
 
 
 def over(
@@ -163,7 +163,7 @@ def test_time_in_which_nobody_drove_it_does_not_count() -> None:
     woken = over(1, started=0, ended=100, status="limited", until=0.0)
     lost = over(2, started=90_000, ended=90_100, status="stopped")
     tries = (woken, lost, over(3, started=180_000, ended=180_100))
-    assert taken(tries, 180_150) == 350
+    assert taken_seconds(tries, 180_150) == 350
     assert isinstance(after(*tries, policy=RetryPolicy(total_seconds=1000), now=180_200)[0], Begin)
 
 

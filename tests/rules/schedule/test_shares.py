@@ -5,27 +5,27 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model import SlotHeld, SlotLimits, SlotWant
-from corral.rules.schedule.fair_slots import share
+from corral.model import HeldSlot, SlotDemand, SlotLimits
+from corral.rules.schedule.fair_slots import assign_slots
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 FEW = st.none() | st.integers(1, 5)
-HELD = st.lists(st.builds(SlotHeld, NAMES, NAMES, NAMES), max_size=8)
+HELD = st.lists(st.builds(HeldSlot, NAMES, NAMES, NAMES), max_size=8)
 LIMITS = st.builds(SlotLimits, parallel=FEW, per_agent=st.dictionaries(NAMES, st.integers(1, 4)), per_repository=FEW)
 WANT = st.builds(
-    SlotWant,
+    SlotDemand,
     run=NAMES, agent=NAMES, repo=NAMES, count=st.integers(0, 6),
     priority=st.integers(-2, 2), since=st.floats(0, 100), limits=LIMITS,
 )  # fmt: skip
 WANTS = st.lists(WANT, max_size=8, unique_by=lambda want: (want.run, want.agent))
 
 
-def want(run: str, since: float, count: int = 1, priority: int = 0, parallel: int = 1) -> SlotWant:
+def want(run: str, since: float, count: int = 1, priority: int = 0, parallel: int = 1) -> SlotDemand:
     limits = SlotLimits(parallel=parallel)
-    return SlotWant(run=run, agent="x", repo="r", count=count, priority=priority, since=since, limits=limits)
+    return SlotDemand(run=run, agent="x", repo="r", count=count, priority=priority, since=since, limits=limits)
 
 
-def room(each: SlotWant, held: list[SlotHeld]) -> bool:
+def room(each: SlotDemand, held: list[HeldSlot]) -> bool:
     limits, agent = each.limits, each.limits.per_agent.get(each.agent)
     return (
         (limits.parallel is None or len(held) < limits.parallel)
@@ -36,36 +36,41 @@ def room(each: SlotWant, held: list[SlotHeld]) -> bool:
 
 @settings(deadline=None)
 @given(HELD, WANTS)
-def test_all_that_fits_is_given_and_nothing_else(held: list[SlotHeld], wants: list[SlotWant]) -> None:
-    given_ = share(held, wants)
+def test_all_that_fits_is_given_and_nothing_else(held: list[HeldSlot], wants: list[SlotDemand]) -> None:
+    given_ = assign_slots(held, wants)
     after = list(held)
     for each in wants:
-        after += [SlotHeld(each.run, each.agent, each.repo)] * given_[each.run, each.agent]
+        after += [HeldSlot(each.run, each.agent, each.repo)] * given_[each.run, each.agent]
         assert given_[each.run, each.agent] <= each.count
     for each in wants:
         got = given_[each.run, each.agent]
         assert got == each.count or not room(each, after)  # who wants more finds no room
         mine = [*after]
         if got:
-            mine.remove(SlotHeld(each.run, each.agent, each.repo))
+            mine.remove(HeldSlot(each.run, each.agent, each.repo))
             others = [one for one in wants if one is not each]
             if all(one.limits == each.limits for one in others):
                 assert room(each, mine)  # and what it got was within its limits
 
 
 @given(HELD, WANTS, st.randoms())
-def test_the_order_in_which_they_are_named_does_not_matter(held: list[SlotHeld], wants: list[SlotWant], chance) -> None:
+def test_the_order_in_which_they_are_named_does_not_matter(
+    held: list[HeldSlot], wants: list[SlotDemand], chance
+) -> None:
     shuffled = [*wants]
     chance.shuffle(shuffled)
-    assert +share(held, wants) == +share(held, shuffled)
+    assert +assign_slots(held, wants) == +assign_slots(held, shuffled)
 
 
 def test_the_urgent_then_who_has_fewest_then_who_waits_longest() -> None:
-    assert share([], [want("a", 1), want("b", 2, priority=1)]) == {("b", "x"): 1}
-    held = [SlotHeld("a", "x", "r")]
-    assert share(held, [want("a", 1, parallel=2), want("b", 2, parallel=2)]) == {("b", "x"): 1}
-    assert share([], [want("a", 1), want("b", 2)]) == {("a", "x"): 1}
-    assert share([], [want("a", 1, 9, parallel=4), want("b", 2, 9, parallel=4)]) == {("a", "x"): 2, ("b", "x"): 2}
+    assert assign_slots([], [want("a", 1), want("b", 2, priority=1)]) == {("b", "x"): 1}
+    held = [HeldSlot("a", "x", "r")]
+    assert assign_slots(held, [want("a", 1, parallel=2), want("b", 2, parallel=2)]) == {("b", "x"): 1}
+    assert assign_slots([], [want("a", 1), want("b", 2)]) == {("a", "x"): 1}
+    assert assign_slots([], [want("a", 1, 9, parallel=4), want("b", 2, 9, parallel=4)]) == {
+        ("a", "x"): 2,
+        ("b", "x"): 2,
+    }
 
 
 @given(st.integers(1, 3), st.lists(st.integers(1, 30), min_size=2, max_size=6))
@@ -73,12 +78,12 @@ def test_a_big_run_does_not_starve_a_small_one(parallel: int, sizes: list[int]) 
     left = {f"run{place}": size for place, size in enumerate(sizes)}
     since = dict.fromkeys(left, 0.0)
     served: list[str] = []
-    at_work: list[SlotHeld] = []
+    at_work: list[HeldSlot] = []
     for moment in range(1, 500):
         wants = [want(run, since[run], count, parallel=parallel) for run, count in left.items() if count]
-        for (run, _), count in share(at_work, wants).items():
+        for (run, _), count in assign_slots(at_work, wants).items():
             served += [run] * count
-            at_work += [SlotHeld(run, "x", "r")] * count
+            at_work += [HeldSlot(run, "x", "r")] * count
             left[run] -= count
             since[run] = float(moment)
         assert len(at_work) <= parallel

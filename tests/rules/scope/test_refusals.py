@@ -6,19 +6,19 @@ from corral.model import ErrorClass, Failure
 from corral.rules.checks.verdict import Verdict
 from corral.rules.scope import hosts
 from corral.rules.scope.api_paths import api_paths
-from corral.rules.scope.refusals import Refusal, of_refusals
+from corral.rules.scope.refusals import NetRefusal, of_refusals
 
 RULE = hosts.read(("example.org",))
 
 
-def refused(host: str, port: int = 443, *, needless: bool = False) -> Refusal:
-    return Refusal(host, RULE.refusal(host, port) or "", needless)
+def refused(host: str, port: int = 443, *, needless: bool = False) -> NetRefusal:
+    return NetRefusal(host, RULE.refusal(host, port) or "", needless)
 
 
 MISTRAL, GITHUB = refused("api.mistral.ai"), refused("github.com", needless=True)
 
 
-def judged(kind: ErrorClass, words: str, *refusals: Refusal, stderr: str = "", reached: bool = False) -> Failure:
+def judged(kind: ErrorClass, words: str, *refusals: NetRefusal, stderr: str = "", reached: bool = False) -> Failure:
     verdict = of_refusals(Verdict("failed", Failure(kind, words, "log in")), refusals, stderr, reached=reached)
     assert verdict
     assert verdict.error
@@ -75,13 +75,13 @@ def test_a_refusal_of_ours_is_denied_with_the_host_to_add(
     ],
 )
 def test_other_failures_stay_what_they_are(
-    kind: ErrorClass, words: str, refusals: tuple[Refusal, ...], reached: bool
+    kind: ErrorClass, words: str, refusals: tuple[NetRefusal, ...], reached: bool
 ) -> None:
     assert judged(kind, words, *refusals, reached=reached) == Failure(kind, words, "log in")
 
 
 def test_where_nobody_was_reached_the_hint_says_what_was_refused() -> None:
-    def hint(*refusals: Refusal, reached: bool) -> str:
+    def hint(*refusals: NetRefusal, reached: bool) -> str:
         failed = Verdict("failed", Failure("crash", "it ended with 4: failed"))
         verdict = of_refusals(failed, refusals, "", reached=reached)
         assert verdict
@@ -108,7 +108,9 @@ def test_the_host_that_is_named_counts_more_than_the_last_one() -> None:
 
 def test_a_path_that_does_not_pass_is_denied_with_the_key_to_set() -> None:
     why = api_paths("codex", "OPENAI_BASE_URL", ()).refusal("POST", "/v1/files") or ""
-    error = judged("auth", "unexpected status 403 Refused", Refusal("POST api.openai.com/v1/files", why), reached=True)
+    error = judged(
+        "auth", "unexpected status 403 Refused", NetRefusal("POST api.openai.com/v1/files", why), reached=True
+    )
     assert (error.kind, error.message) == ("denied", "refused by corral: POST /v1/files does not pass with the key")
     assert error.hint == '[agents.codex] paths = ["POST /v1/files"]'
 

@@ -13,7 +13,7 @@ from corral.rules.scope import hosts, net
 from corral.rules.scope.explain import explain
 from corral.rules.scope.globs import glob
 from corral.rules.scope.matcher import place_of, readable, top, writable
-from corral.rules.scope.scope import Effective, effective, named, narrow, outside
+from corral.rules.scope.scope import EffectiveScope, effective, named_keys, narrow, outside
 from tests.rig.tries import tries
 
 HOME = "/home/ada"
@@ -23,7 +23,7 @@ def said(**keys: object) -> ScopeTable:
     return msgspec.convert(keys, ScopeTable)
 
 
-def hold(*sources: ScopeSource, agent: str = "claude") -> Effective:
+def hold(*sources: ScopeSource, agent: str = "claude") -> EffectiveScope:
     return effective(sources, agent=agent, home=HOME)
 
 
@@ -322,7 +322,7 @@ def test_the_effective_scope_is_explained() -> None:
     assert "docs.example.org" in row["net"]
     assert "/data/in" in row["readonly"] or any("/data/in" in line for line in told)
     assert told[-1] == "note: something"
-    assert {each.key for each in explain(found).rows} >= set(named(said(memory_mb=1, write=()))) | {"timeout"}
+    assert {each.key for each in explain(found).rows} >= set(named_keys(said(memory_mb=1, write=()))) | {"timeout"}
 
 
 def test_all_that_is_public_opens_nothing_near() -> None:

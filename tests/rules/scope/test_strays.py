@@ -3,9 +3,9 @@
 import pytest
 
 from corral.rules.scope import secret_paths
-from corral.rules.scope.foreign_paths import Grounds, strays
+from corral.rules.scope.foreign_paths import PathOwners, strays
 
-GROUNDS = Grounds(
+GROUNDS = PathOwners(
     own=("/state/workspaces/r-1",),
     others=("/home/ann/shop", "/state"),
     secrets=secret_paths.patterns("/home/ann"),

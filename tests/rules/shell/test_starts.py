@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.rules.shell.starts import Start, of_text, of_words
+from corral.rules.shell.starts import ProgramStart, of_text, of_words
 
 #: The command cannot succeed where /opt/x is missing, although another program is there.
 NEEDED = [
@@ -143,7 +143,7 @@ NOT_NEEDED = [
 ]  # fmt: skip
 
 
-def missing_x(text: str) -> frozenset[Start]:
+def missing_x(text: str) -> frozenset[ProgramStart]:
     return frozenset(start for start in of_text(text).starts if start.word == "/opt/x")
 
 
@@ -212,15 +212,15 @@ def test_what_is_found(text: str, found: list[str]) -> None:
 
 
 def test_where_it_is_started_and_looked_for() -> None:
-    assert of_text("cd /opt/a && ./x").starts == [Start("./x", folder="/opt/a")]
-    assert of_text("cd a && cd ../b && ./x").starts == [Start("./x", folder="b")]
-    assert of_text("PATH=/opt/b:$PATH tool").starts == [Start("tool", search="/opt/b:$PATH")]
-    assert of_text("export PATH=$PATH:/opt/b; tool").starts == [Start("tool", search="$PATH:/opt/b")]
-    assert of_text("env PATH=/opt/b tool").starts[-1] == Start("tool", search="/opt/b")
-    assert of_text("PATH=$(x):$PATH tool").starts[-1] == Start("tool", search=None)
+    assert of_text("cd /opt/a && ./x").starts == [ProgramStart("./x", folder="/opt/a")]
+    assert of_text("cd a && cd ../b && ./x").starts == [ProgramStart("./x", folder="b")]
+    assert of_text("PATH=/opt/b:$PATH tool").starts == [ProgramStart("tool", search="/opt/b:$PATH")]
+    assert of_text("export PATH=$PATH:/opt/b; tool").starts == [ProgramStart("tool", search="$PATH:/opt/b")]
+    assert of_text("env PATH=/opt/b tool").starts[-1] == ProgramStart("tool", search="/opt/b")
+    assert of_text("PATH=$(x):$PATH tool").starts[-1] == ProgramStart("tool", search=None)
     assert of_text(". ./env.sh; tool").starts[-1].search is None
-    assert of_text("test -x /opt/x && /opt/x").starts == [Start("/opt/x", sought=True)]
-    assert of_text("[ -d /opt ] && /opt/x").starts == [Start("/opt/x", sought=True)]
+    assert of_text("test -x /opt/x && /opt/x").starts == [ProgramStart("/opt/x", sought=True)]
+    assert of_text("[ -d /opt ] && /opt/x").starts == [ProgramStart("/opt/x", sought=True)]
 
 
 def test_loops_in_each_other_are_not_walked_through_for_ever() -> None:
@@ -230,7 +230,7 @@ def test_loops_in_each_other_are_not_walked_through_for_ever() -> None:
     assert of_text(text, missing_x(text)).can_succeed, "what is not known is not refused"
     assert time.process_time() - started < 5
     calls = "".join(f"f{each}() {{ f{each + 1}; f{each + 1}; f{each + 1}; }}; " for each in range(7))
-    assert of_text(calls + "f7() { /opt/x; }; f0").starts == [Start("/opt/x")]
+    assert of_text(calls + "f7() { /opt/x; }; f0").starts == [ProgramStart("/opt/x")]
 
 
 def test_words_of_their_own_are_no_text_for_a_shell() -> None:

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from corral.rules.shell.words import Unreadable, read, split, tokenize
+from corral.rules.shell.words import UnreadableShell, read, split, tokenize
 
 
 def test_quotes_are_taken_as_a_shell_takes_them() -> None:
@@ -48,7 +48,7 @@ def test_operators_and_documents() -> None:
 
 @pytest.mark.parametrize("text", ["'open", '"open', "$(open", "`open", "${open", 'a "$(b" c'])
 def test_what_is_left_open_cannot_be_read(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableShell):
         read(text)
 
 

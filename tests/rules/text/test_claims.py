@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from corral.model import Claim
 from corral.rules.text.claims import Deadlock, deadlocks, in_the_way, overlap, ready, waits_for
-from corral.store.sqlite.claims import Asking, Claims
+from corral.store.sqlite.claims import ClaimRequest, Claims
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
-from corral.world.locks import locked
+from corral.world.locks import hold_lock
 from tests.rig.tries import tries
 from tests.rig.waiting import until
 
@@ -112,12 +112,12 @@ def test_circles_are_found_exactly_where_there_are_some(graph: dict[str, set[str
 # --- in the store, by real processes
 
 
-def who(attempt: str, owner: str | None = None) -> Asking:
-    return Asking(space="w", run="r", attempt=attempt, owner=owner or process_identity.me())
+def who(attempt: str, owner: str | None = None) -> ClaimRequest:
+    return ClaimRequest(space="w", run="r", attempt=attempt, owner=owner or process_identity.own_name())
 
 
 def claims_of(folder: Path) -> Claims:
-    return Claims(Store(folder), ready, process_identity.alive)
+    return Claims(Store(folder), ready, process_identity.is_alive)
 
 
 def test_a_claim_waits_and_is_granted_when_released(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_dead_owners_claim_is_released(tmp_path: Path) -> None:
 
 def lock_and_stay(folder: str) -> None:
     async def stay() -> None:
-        async with locked(Path(folder) / "locks" / "merge"):
+        async with hold_lock(Path(folder) / "locks" / "merge"):
             Path(folder, "locked").touch()
             await asyncio.Event().wait()
 
@@ -204,7 +204,7 @@ def lock_and_stay(folder: str) -> None:
 def try_lock(folder: str) -> None:
     async def take() -> None:
         async with asyncio.timeout(2):
-            async with locked(Path(folder) / "locks" / "merge"):
+            async with hold_lock(Path(folder) / "locks" / "merge"):
                 pass
 
     try:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corral.model.events import Said
 from corral.rules.text.multi_search import sieve
-from corral.rules.text.redact import LONGEST_SHAPE, SHORTEST, Redactor, Stream, _forms, likely
+from corral.rules.text.redact import LONGEST_SHAPE, SHORTEST, Redactor, Stream, _forms, likely_secrets
 from tests.rig.tries import tries
 
 SECRET = 'hunter2/with+odd "signs" & ünïcode'
@@ -155,7 +155,7 @@ def test_bytes_that_are_no_text_come_back() -> None:
 
 def test_which_variables_are_secret() -> None:
     environment = {"ANTHROPIC_API_KEY": "a", "GITHUB_TOKEN": "b", "DB_PASSWORD": "c", "LANG": "d", "PATH": "e"}
-    assert set(likely(environment)) == {"ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD"}
+    assert set(likely_secrets(environment)) == {"ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD"}
 
 
 # --- in pieces

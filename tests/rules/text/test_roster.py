@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from corral.rules.flows.tree import Position
-from corral.rules.text.agents_yaml import Listed, read, toml
+from corral.rules.text.agents_yaml import ListedAgent, read, toml
 
 TEXT = some.text(alphabet=some.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1)
 
 
 @given(description=TEXT, instructions=TEXT, pattern=TEXT)
 def test_any_text_survives(description: str, instructions: str, pattern: str) -> None:
-    agent = Listed(
+    agent = ListedAgent(
         name="a b", place=Position(None, 1, 1), description=description, instructions=instructions, write=(pattern,)
     )
     assert tomllib.loads(toml([agent], "claude")) == {

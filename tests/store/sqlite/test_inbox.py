@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from corral.config.settings import Notify
+from corral.config.settings import NotifySettings
 from corral.model import Entry, Question, RunPlan
 from corral.model.flow import Flow
 from corral.model.money import Limit, Refusal, Window
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def gate(node: str = "ok", deadline: float = 100.0) -> Question:
-    return rules.gate(("run1", node, 0), "Land it?", "no", deadline)
+    return rules.gate_question(("run1", node, 0), "Land it?", "no", deadline)
 
 
 def test_the_same_question_is_asked_once(store: Store) -> None:
@@ -41,12 +41,12 @@ def test_the_same_question_is_asked_once(store: Store) -> None:
 
 
 def money(more: float, window: Window = "run") -> Question:
-    who = limits.Who(run="run1", node="a", agent="x", repo="/r")
-    return limits.ask(who, "run1-1", Refusal(Limit(window=window, usd=1.0), 1.0, 0.0, 0.5), more, 1.0)
+    who = limits.Spender(run="run1", node="a", agent="x", repo="/r")
+    return limits.budget_question(who, "run1-1", Refusal(Limit(window=window, usd=1.0), 1.0, 0.0, 0.5), more, 1.0)
 
 
 def ask_for_money(store: Store, question: Question) -> tuple[Entry, bool]:
-    return store.inbox.ask(question, 1.0, lambda entry: limits.offered(question) > limits.offered(entry))
+    return store.inbox.ask(question, 1.0, lambda entry: limits.offered_usd(question) > limits.offered_usd(entry))
 
 
 def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store) -> None:
@@ -68,7 +68,7 @@ def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: S
     assert again.id != first.id
     kept = store.inbox.find(first.id)
     assert kept
-    assert limits.raised(kept) == (3.0, ("node", "run"))
+    assert limits.granted_raise(kept) == (3.0, ("node", "run"))
 
 
 def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_money(store: Store) -> None:
@@ -84,7 +84,7 @@ def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_mone
 def test_an_entry_of_an_older_corral_is_still_answered(window: str, windows: tuple[Window, ...]) -> None:
     asked = structs.replace(money(3.0), key=f"run1/budget/{window}/3.0000/1.0000/run1-1")
     old = Entry(**structs.asdict(asked), id="1", created=1.0, answer="yes")
-    assert limits.raised(old) == (3.0, windows)
+    assert limits.granted_raise(old) == (3.0, windows)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_deadline_answers_with_the_default(store: Store) -> None:
 
 
 def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
-    mine, _ = store.inbox.ask(rules.of_agent(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
+    mine, _ = store.inbox.ask(rules.agent_question(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
     other, _ = store.inbox.ask(gate(), 1.0)
     store.inbox.withdraw("run1", "it ended", 2.0, "run1-1")
     found = store.inbox.find(mine.id)
@@ -153,32 +153,32 @@ def test_no_such_entry(store: Store, number: str) -> None:
 
 
 def test_how_words_are_understood() -> None:
-    assert rules.understood(("yes", "no"), " Y ") == "yes"
-    assert rules.understood(("yes", "no"), "NO") == "no"
-    assert rules.understood(("yes", "no"), "maybe") is None
-    assert rules.understood(("Allow once", "Allow always", "Reject"), "rej") == "Reject"
-    assert rules.understood(("Allow once", "Allow always", "Reject"), "allow") is None
-    assert rules.understood((), " any words ") == "any words"
-    assert rules.understood((), "  ") is None
+    assert rules.match_answer(("yes", "no"), " Y ") == "yes"
+    assert rules.match_answer(("yes", "no"), "NO") == "no"
+    assert rules.match_answer(("yes", "no"), "maybe") is None
+    assert rules.match_answer(("Allow once", "Allow always", "Reject"), "rej") == "Reject"
+    assert rules.match_answer(("Allow once", "Allow always", "Reject"), "allow") is None
+    assert rules.match_answer((), " any words ") == "any words"
+    assert rules.match_answer((), "  ") is None
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5, unique_by=str.lower), st.text())
 def test_what_is_understood_is_a_choice(choices: list[str], text: str) -> None:
-    meant = rules.understood(choices, text)
+    meant = rules.match_answer(choices, text)
     assert meant is None or meant in choices
 
 
 def test_a_quota_asks_until_it_is_back() -> None:
-    known = rules.parked("run1", "main", "claude is limited", 500.0, 100.0)
+    known = rules.quota_question("run1", "main", "claude is limited", 500.0, 100.0)
     assert (known.deadline, known.default) == (500.0, "yes")
-    assert rules.parked("run1", "main", "limited", None, 100.0).deadline == 100.0 + rules.DAY
-    assert rules.parked("run1", "main", "limited", 50.0, 100.0).deadline == 100.0 + rules.DAY
+    assert rules.quota_question("run1", "main", "limited", None, 100.0).deadline == 100.0 + rules.DAY
+    assert rules.quota_question("run1", "main", "limited", 50.0, 100.0).deadline == 100.0 + rules.DAY
 
 
 def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: Path) -> None:
     entry, _ = store.inbox.ask(gate(), 1.0)
     file = tmp_path / "told"
-    ways = Notify(command=f"cat > {file}; exit 3", webhook="http://127.0.0.1:1/nobody")
+    ways = NotifySettings(command=f"cat > {file}; exit 3", webhook="http://127.0.0.1:1/nobody")
     told = asyncio.run(notify(entry, ways))
     assert len(told) == 2, told
     assert "ended with 3" in told[0]
@@ -199,7 +199,7 @@ def test_a_notice_comes_by_every_way_that_is_wanted(
     with os.fdopen(follower, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         entry, _ = store.inbox.ask(gate(), 1.0)
-        assert asyncio.run(notify(entry, Notify(command=f"cat > {file}"))) == []
+        assert asyncio.run(notify(entry, NotifySettings(command=f"cat > {file}"))) == []
     assert os.read(leader, 10) == b"\a"
     os.close(leader)
     assert "corral: gate" in shown.read_text()
@@ -207,5 +207,5 @@ def test_a_notice_comes_by_every_way_that_is_wanted(
     assert json.loads(file.read_text())["id"] == entry.id
     monkeypatch.delenv("DISPLAY")
     shown.unlink()
-    assert asyncio.run(notify(entry, Notify(bell=False))) == []
+    assert asyncio.run(notify(entry, NotifySettings(bell=False))) == []
     assert not shown.exists()

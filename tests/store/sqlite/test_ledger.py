@@ -13,7 +13,7 @@ from msgspec import structs
 
 from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Tokens
 from corral.model.flow import Flow
-from corral.model.money import Bound, Limit, Line
+from corral.model.money import Bound, LedgerLine, Limit
 from corral.store.records import Child
 from corral.store.sqlite.families import Lineage
 from corral.store.sqlite.ledger import Ledger
@@ -29,8 +29,10 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def line(name: str, usd: float, *, run: str = "r", owner: str = "me", at: float = 100.0, agent: str = "claude") -> Line:
-    return Line(attempt=name, run=run, node="main", agent=agent, repo="/r", owner=owner, reserved=usd, at=at)
+def line(
+    name: str, usd: float, *, run: str = "r", owner: str = "me", at: float = 100.0, agent: str = "claude"
+) -> LedgerLine:
+    return LedgerLine(attempt=name, run=run, node="main", agent=agent, repo="/r", owner=owner, reserved=usd, at=at)
 
 
 def ended(name: str, usd: float | None) -> Attempt:
@@ -114,7 +116,7 @@ def test_the_limit_of_a_parent_makes_no_child_wait(store: Store) -> None:
     assert kept.reserve(child, [bound, structs.replace(bound, run="child")], "assumed") is None
 
 
-def guess(name: str, usd: float = 0.1, *, run: str = "r", owner: str = "me", agent: str = "claude") -> Line:
+def guess(name: str, usd: float = 0.1, *, run: str = "r", owner: str = "me", agent: str = "claude") -> LedgerLine:
     return structs.replace(line(name, usd, run=run, owner=owner, agent=agent), guessed=True)
 
 
@@ -344,7 +346,7 @@ def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", SPENDER, str(tmp_path), str(n), str(seeds.randrange(10**6))])
         for n in range(8)
     ]
-    kept = Ledger(store, process_identity.alive)
+    kept = Ledger(store, process_identity.is_alive)
     most = 0.0
     while any(process.poll() is None for process in racing):
         most = max(most, sum(kept.held(day)))

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from corral.model import Attempt, Cost
-from corral.model.money import Bound, Expected, Limit, Line, Refusal
+from corral.model.money import Bound, Expected, LedgerLine, Limit, Refusal
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from tests.rig.tries import tries
@@ -37,7 +37,7 @@ class Race:
         run, owner = f"run{self.case}", f"{self.case}-p{self.dice.randrange(3)}-{len(self.dead)}"
         self.count += 1
         name = f"{run}-{self.count}"
-        line = Line(attempt=name, run=run, node="main", agent="a", repo=run, owner=owner, reserved=self.price,
+        line = LedgerLine(attempt=name, run=run, node="main", agent="a", repo=run, owner=owner, reserved=self.price,
                     least=self.price if self.expected == "usual" else 0.0, at=1.0)  # fmt: skip
         refusal = self.ledger.reserve(line, [self.bound], self.expected)
         if refusal is None:
@@ -104,8 +104,8 @@ def test_a_wait_is_over_when_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
     store = Store(tmp_path)
     ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="r")
 
-    def line(name: str) -> Line:
-        return Line(attempt=name, run="r", node=name, agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
+    def line(name: str) -> LedgerLine:
+        return LedgerLine(attempt=name, run="r", node=name, agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
 
     assert ledger.reserve(line("a"), [bound], "usual") is None
     assert ledger.reserve(line("b"), [bound], "usual") is None
@@ -123,8 +123,8 @@ def test_a_child_does_not_wait_for_the_attempt_that_waits_for_it(tmp_path: Path)
     store = Store(tmp_path)
     ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="root")
     ledger.adopt("child", "root")
-    parent = Line(attempt="p", run="root", node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1.0)
-    child = Line(attempt="c", run="child", node="main", agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
+    parent = LedgerLine(attempt="p", run="root", node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1.0)
+    child = LedgerLine(attempt="c", run="child", node="main", agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
     assert ledger.reserve(parent, [bound], "usual") is None
     found = ledger.reserve(child, [bound], "usual")
     assert isinstance(found, Refusal)
@@ -142,7 +142,7 @@ def test_no_schedule_of_kills_lets_two_of_an_assumed_price_pass_a_shared_limit(t
         with store.transaction():
             for number in range(20):
                 name, owner = f"{repo}-{number}", f"{repo}-{dice.randrange(3)}-{len(dead)}"
-                line = Line(attempt=name, run=name, node="main", agent=repo, repo=repo, owner=owner,
+                line = LedgerLine(attempt=name, run=name, node="main", agent=repo, repo=repo, owner=owner,
                             reserved=price / 5, guessed=True, at=1.0)  # fmt: skip
                 refusal = ledger.reserve(line, [bound], "assumed")
                 if refusal is None:

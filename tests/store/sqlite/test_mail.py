@@ -8,7 +8,7 @@ from msgspec import structs
 from corral.model import Attempt, AttemptRecord
 from corral.model.errors import BadRequest
 from corral.rules.context import mail as rules
-from corral.store.records import Letter, Reader
+from corral.store.records import MailMessage, Reader
 from corral.store.sqlite.families import Mail
 from corral.store.sqlite.store import Store
 
@@ -25,8 +25,8 @@ def mail(store: Store) -> Mail:
     return Mail(store, rules.MOST_DELIVERIES)
 
 
-def letter(text: str, box: str = "build", priority: int = 1, thread: str = "t", run: str = "r") -> Letter:
-    return Letter(
+def letter(text: str, box: str = "build", priority: int = 1, thread: str = "t", run: str = "r") -> MailMessage:
+    return MailMessage(
         run=run,
         box=box,
         sender="design",
@@ -39,8 +39,8 @@ def letter(text: str, box: str = "build", priority: int = 1, thread: str = "t", 
     )
 
 
-def send(mail: Mail, *letters: Letter) -> list[int]:
-    return mail.send(letters, rules.room)
+def send(mail: Mail, *letters: MailMessage) -> list[int]:
+    return mail.send(letters, rules.check_capacity)
 
 
 def take(mail: Mail, now: float, seconds: float = 60.0, who: Reader = READER) -> list[str]:

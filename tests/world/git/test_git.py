@@ -83,13 +83,13 @@ def test_the_tree_of_a_commit_loose_and_packed_and_of_a_damaged_one(repo: Repo) 
 )
 def test_programs_that_settings_name_are_seen_without_asking_git_for_none(repo: Repo, words: str) -> None:
     config, repository = repo.folder / ".git" / "config", as_corral(repo)
-    quiet = asyncio.run(merge_commits.neutral(repository))
+    quiet = asyncio.run(merge_commits.neutral_environment(repository))
     assert int(quiet["GIT_CONFIG_COUNT"]) == len(merge_commits.QUIET)
     if words == "include":
         (repo.folder / "more").write_text('[filter "x"]\n\tclean = evil\n')
         words = f"[include]\n\tpath = {repo.folder}/more"
     config.write_text(f"{config.read_text()}\n{words}\n")
-    quiet = asyncio.run(merge_commits.neutral(repository, again=True))
+    quiet = asyncio.run(merge_commits.neutral_environment(repository, again=True))
     assert int(quiet["GIT_CONFIG_COUNT"]) == len(merge_commits.QUIET) + 1
 
 

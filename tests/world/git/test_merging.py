@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.merge.overlap import Known
+from corral.engine.merge.overlap import ConflictCache
 from corral.world.git import merge_commits
-from corral.world.git.merge_commits import Combined
+from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
@@ -16,7 +16,7 @@ def opened(repo: Repo) -> Repository:
     return Repository(repo.folder, repo.folder / ".git")
 
 
-def combine(repo: Repo, *commits: str) -> Combined:
+def combine(repo: Repo, *commits: str) -> CombinedCommit:
     return asyncio.run(merge_commits.combine(opened(repo), commits, "all together"))
 
 
@@ -95,4 +95,4 @@ def test_programs_that_the_settings_name_do_not_run(repo: Repo, tmp_path: Path) 
 
 def test_a_file_that_stands_where_the_other_has_a_folder_keeps_its_name(repo: Repo, tmp_path: Path) -> None:
     pair = branch(repo, "file", {"s.txt": "s"}), branch(repo, "folder", {"s.txt/x": "x"})
-    assert asyncio.run(Known(tmp_path / "known.json").ask(opened(repo), [pair])) == {pair: ("s.txt",)}
+    assert asyncio.run(ConflictCache(tmp_path / "known.json").ask(opened(repo), [pair])) == {pair: ("s.txt",)}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corral.world.git import collect
-from corral.world.git.collect import Entry
+from corral.world.git.collect import CommitEntry
 from corral.world.git.repository import ChangedBlob, Repository
 from tests.rig.repository import Repo
 
@@ -25,7 +25,9 @@ def changed(repo: Repo, base: str, commit: str) -> dict[str, ChangedBlob]:
     return {each.path: each for each in asyncio.run(repository.blobs_changed(base, commit))}
 
 
-def made(repo: Repo, commit: str, entries: dict[str, Entry | None], contents: dict[str, bytes] | None = None) -> str:
+def made(
+    repo: Repo, commit: str, entries: dict[str, CommitEntry | None], contents: dict[str, bytes] | None = None
+) -> str:
     repository = Repository(repo.folder, repo.folder / ".git")
     return asyncio.run(collect.with_entries(repository, commit, entries, contents or {}, "why"))
 
@@ -35,7 +37,9 @@ def test_files_are_put_back_taken_out_and_merged(repo: Repo) -> None:
     commit = repo.commit({"a.py": "b\n", "tests/test_a.py": "new\n", "conftest.py": "x\n", "run.sh": "other\n"})
     old = changed(repo, base, commit)
     assert (old["run.sh"].old_mode, old["conftest.py"].before) == ("100755", None)
-    entries = {path: Entry(each.old_mode or "", each.before) if each.before else None for path, each in old.items()}
+    entries = {
+        path: CommitEntry(each.old_mode or "", each.before) if each.before else None for path, each in old.items()
+    }
     del entries["a.py"]
     found = made(repo, commit, entries, {"a.py": b"merged\n"})
     assert repo.files(found) == ["a.py", "data", "run.sh", "tests/test_a.py"]
@@ -53,8 +57,8 @@ def test_folders_and_links_in_the_way_go(repo: Repo) -> None:
     repo.git("commit", "-qm", "turned round")
     old = changed(repo, base, repo.head)
     entries = {
-        "tests/test_a.py": Entry("100644", old["tests/test_a.py"].before or ""),
-        "data": Entry("100644", old["data"].before or ""),
+        "tests/test_a.py": CommitEntry("100644", old["tests/test_a.py"].before or ""),
+        "data": CommitEntry("100644", old["data"].before or ""),
         "data/x": None,
     }
     found = made(repo, repo.head, dict(entries))

@@ -15,10 +15,10 @@ import pytest
 
 from corral.rules.scope import hosts
 from corral.world.proxy.dialing import Dialer, chain
-from corral.world.proxy.egress import MOST_TOLD, Egress
+from corral.world.proxy.egress import MOST_REPORTED, Egress
 from corral.world.proxy.first_words import kind_of
-from corral.world.proxy.listener import Limits
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.listener import ConnectionLimits
+from corral.world.proxy.secret import SecretValue
 from tests.rig.proxies import Certificates, Served, Stream, Upstream, answering, ask, curl, dial, serving
 from tests.rig.waiting import until
 
@@ -43,7 +43,11 @@ HERE = ("127.0.0.1",)
 
 
 def out(
-    words: Sequence[str], told: Told | None = None, *, names: Names | None = None, limits: Limits | None = None
+    words: Sequence[str],
+    told: Told | None = None,
+    *,
+    names: Names | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> Callable[[socket.socket], Egress]:
     def make(listener: socket.socket) -> Egress:
         kept = told if told is not None else []
@@ -517,8 +521,8 @@ def test_a_tls_greeting_for_the_allowed_server_arrives_as_it_is() -> None:
 def test_made_up_names_are_told_up_to_a_limit() -> None:
     told: Told = []
     with serving(out([], told)) as served, ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda n: ask(served.port, f"CONNECT n{n}.test:443 HTTP/1.1\n\n"), range(MOST_TOLD + 50)))
-    assert len(told) == MOST_TOLD + 1
+        list(pool.map(lambda n: ask(served.port, f"CONNECT n{n}.test:443 HTTP/1.1\n\n"), range(MOST_REPORTED + 50)))
+    assert len(told) == MOST_REPORTED + 1
     assert told[-1][0] == "*"
 
 
@@ -622,7 +626,7 @@ def test_heads_without_measure_are_refused() -> None:
 
 
 def test_who_never_ends_a_request_is_sent_away() -> None:
-    with serving(out(["on"], limits=Limits(head_seconds=0.2))) as served:
+    with serving(out(["on"], limits=ConnectionLimits(head_seconds=0.2))) as served:
         client = dial(served.port)
         client.send(b"GET http://example.org/ HTTP/1.1\r\nX: ")
         assert client.rest().startswith(b"HTTP/1.1 408 ")
@@ -646,7 +650,7 @@ def test_a_hundred_at_once() -> None:
 
 
 def test_one_too_many_is_told_so() -> None:
-    with serving(out(["on"], limits=Limits(most_connections=3))) as served:
+    with serving(out(["on"], limits=ConnectionLimits(most_connections=3))) as served:
         held = [dial(served.port) for _ in range(3)]
         until(lambda: served.proxy.count == 3, "three are in")
         assert ask(served.port, "GET http://example.org/ HTTP/1.1\n\n").startswith(b"HTTP/1.1 503 ")
@@ -665,7 +669,7 @@ def test_an_upstream_that_never_answers_is_given_up() -> None:
 
     with (
         Upstream(hangs) as upstream,
-        serving(out([f"127.0.0.1:{upstream.port}"], limits=Limits(idle_seconds=0.3))) as served,
+        serving(out([f"127.0.0.1:{upstream.port}"], limits=ConnectionLimits(idle_seconds=0.3))) as served,
     ):
         assert ask(served.port, f"GET {upstream.url}/ HTTP/1.1\n\n").startswith(b"HTTP/1.1 504 ")
         client = dial(served.port)
@@ -782,7 +786,7 @@ def test_closing_ends_what_is_open() -> None:
 
 def test_where_others_could_come_in_a_token_is_needed() -> None:
     def make(listener: socket.socket) -> Egress:
-        return Egress(listener, hosts.read([f"127.0.0.1:{upstream.port}"]), lambda *_: None, token=Secret("t0ken"))
+        return Egress(listener, hosts.read([f"127.0.0.1:{upstream.port}"]), lambda *_: None, token=SecretValue("t0ken"))
 
     with Upstream(answering()) as upstream, serving(make) as served:
         good = curl(upstream.url, proxy=f"http://corral:t0ken@127.0.0.1:{served.port}")
@@ -809,7 +813,9 @@ def test_the_machines_own_proxy_is_gone_through(tmp_path: Path) -> None:
     def outermost(listener: socket.socket) -> Egress:
         words = [f"private:up.test:{secure.port}", f"private:up.test:{plain.port}"]
         dialer = Dialer(resolve=Names(HERE))
-        return Egress(listener, hosts.read(words), lambda *said: told.append(said), dialer=dialer, token=Secret("pass"))
+        return Egress(
+            listener, hosts.read(words), lambda *said: told.append(said), dialer=dialer, token=SecretValue("pass")
+        )
 
     with Upstream(answering(b"tls\n"), certificates.context()) as secure, Upstream(answering(b"plain\n")) as plain:
         outer: Served

@@ -16,14 +16,14 @@ from corral.model import Tokens
 from corral.model.errors import BadRequest
 from corral.rules.scope.api_paths import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
-from corral.world.proxy.listener import Limits
-from corral.world.proxy.provider import Denied, Key, Paths, Provider, Upstream
-from corral.world.proxy.secret import Mask, Secret
+from corral.world.proxy.listener import ConnectionLimits
+from corral.world.proxy.provider import Key, OnDenied, Paths, ProviderProxy, Upstream
+from corral.world.proxy.secret import KeyMask, SecretValue
 from tests.rig import proxies
 from tests.rig.proxies import Certificates, Kept, Stream, answering, ask, curl, dial, serving
 
 REAL, PLACEHOLDER = "sk-real-0123456789abcdef", "corral-placeholder"
-KEY = Key(real=Secret(REAL), placeholder=PLACEHOLDER, query=("key",))
+KEY = Key(real=SecretValue(REAL), placeholder=PLACEHOLDER, query=("key",))
 
 
 def provider(
@@ -31,14 +31,14 @@ def provider(
     kept: Kept | None = None,
     *,
     key: Key | None = KEY,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     ca: Path | None = None,
     paths: Paths | None = None,
-    denied: Denied | None = None,
-) -> Callable[[socket.socket], Provider]:
-    def make(listener: socket.socket) -> Provider:
+    denied: OnDenied | None = None,
+) -> Callable[[socket.socket], ProviderProxy]:
+    def make(listener: socket.socket) -> ProviderProxy:
         upstream = Upstream(url, ca_file=str(ca) if ca else None)
-        made = Provider(listener, upstream, key, kept or Kept(), limits=limits)
+        made = ProviderProxy(listener, upstream, key, kept or Kept(), limits=limits)
         made.paths, made.denied = paths, denied
         return made
 
@@ -167,7 +167,7 @@ def test_a_body_is_not_changed() -> None:
 
 
 def test_where_others_could_come_in_the_placeholder_is_needed() -> None:
-    key = Key(real=Secret(REAL), placeholder=PLACEHOLDER, needed=True)
+    key = Key(real=SecretValue(REAL), placeholder=PLACEHOLDER, needed=True)
     with proxies.Upstream(answering()) as upstream, serving(provider(upstream.url, key=key)) as served:
         assert ask(served.port, "GET / HTTP/1.1\n\n").startswith(b"HTTP/1.1 401 ")
         assert ask(served.port, "GET / HTTP/1.1\nx-api-key: guess\n\n").startswith(b"HTTP/1.1 401 ")
@@ -203,14 +203,14 @@ def test_the_key_never_comes_back_however_the_answer_is_cut() -> None:
 
 
 def test_the_key_is_shown_nowhere() -> None:
-    secret = Secret(REAL)
-    for thing in (secret, KEY, Mask(secret, PLACEHOLDER), [secret], {"a": KEY}):
+    secret = SecretValue(REAL)
+    for thing in (secret, KEY, KeyMask(secret, PLACEHOLDER), [secret], {"a": KEY}):
         assert REAL not in f"{thing} {thing!r}"
     with pytest.raises(TypeError):
         json.dumps(secret)
     for wrong in ("", f"{REAL}\n", f"a b{REAL}", f"{REAL}\u20ac"):
         with pytest.raises(BadRequest) as refused:
-            Key(real=Secret(wrong), placeholder=PLACEHOLDER)
+            Key(real=SecretValue(wrong), placeholder=PLACEHOLDER)
         assert REAL not in f"{refused.value} {refused.value!r}"
 
 
@@ -480,7 +480,7 @@ def test_only_what_an_agent_needs_passes_with_the_key() -> None:
 
 
 def test_an_upstream_that_hangs_is_given_up() -> None:
-    limits = Limits(idle_seconds=0.3)
+    limits = ConnectionLimits(idle_seconds=0.3)
     with ScriptedModel([Turn(hang_seconds=60)]) as model, serving(provider(model.url, limits=limits)) as served:
         body, _ = FORMATS["/v1/messages"]
         done = curl(

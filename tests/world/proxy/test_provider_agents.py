@@ -13,8 +13,8 @@ import pytest
 
 from corral.rules.scope.api_paths import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
-from corral.world.proxy.provider import Key, Provider, Upstream
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.provider import Key, ProviderProxy, Upstream
+from corral.world.proxy.secret import SecretValue
 from tests.rig.agents import programs
 from tests.rig.proxies import Kept, serving
 
@@ -99,9 +99,9 @@ def test_a_real_agent_works_with_a_placeholder(agent: str, tmp_path: Path) -> No
         Turn(text="All done.", usage=Usage(input=20, output=6)),
     ]
 
-    def make(listener: socket.socket) -> Provider:
-        key = Key(real=Secret(REAL), placeholder=PLACEHOLDER, needed=True)
-        made = Provider(listener, Upstream(model.url), key, kept)
+    def make(listener: socket.socket) -> ProviderProxy:
+        key = Key(real=SecretValue(REAL), placeholder=PLACEHOLDER, needed=True)
+        made = ProviderProxy(listener, Upstream(model.url), key, kept)
         made.paths, made.denied = api_paths(agent, ADDRESSES[agent], ()), lambda asked, _: denied.append(asked)
         return made
 

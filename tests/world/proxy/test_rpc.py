@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from corral.world.proxy.json_rpc import MOST_BODY_BYTES, RpcDoor
-from corral.world.proxy.listener import Limits
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.json_rpc import MOST_BODY_BYTES, RpcEndpoint
+from corral.world.proxy.listener import ConnectionLimits
+from corral.world.proxy.secret import SecretValue
 from tests.rig.proxies import Served, Stream, ask, dial, serving
 
 TOKEN = "the-token-of-this-attempt"
@@ -23,8 +23,8 @@ async def echo(body: bytes) -> bytes | None:
     return None if body == b"quiet" else b'{"told":' + json.dumps(body.decode(errors="replace")).encode() + b"}"
 
 
-def door(listener: socket.socket) -> RpcDoor:
-    return RpcDoor(listener, Secret(TOKEN), echo, Limits(most_connections=8))
+def door(listener: socket.socket) -> RpcEndpoint:
+    return RpcEndpoint(listener, SecretValue(TOKEN), echo, ConnectionLimits(most_connections=8))
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import Answer, Server
-from corral.world.proxy.json_rpc import RpcDoor
-from corral.world.proxy.secret import Secret
+from corral.rules.context.mcp import McpReply, Server
+from corral.world.proxy.json_rpc import RpcEndpoint
+from corral.world.proxy.secret import SecretValue
 from tests.rig.agents import programs
 
-SERVER = Server("corral", "1", "what it is for", tools.listed())
+SERVER = Server("corral", "1", "what it is for", tools.list_tools())
 TOKEN = "a-token"
 
 #: What an MCP client does when it starts: it asks for a stream, does not read the answer, and calls meanwhile.
@@ -43,7 +43,7 @@ console.log("all answered");
 
 async def answer(body: bytes) -> bytes | None:
     found, _ = mcp.read(body, SERVER)
-    told = [each if isinstance(each, Answer) else mcp.returned(each, f"called {each.name}") for each in found]
+    told = [each if isinstance(each, McpReply) else mcp.call_reply(each, f"called {each.name}") for each in found]
     return json.dumps(told[0].body).encode() if told else None
 
 
@@ -54,13 +54,13 @@ def test_the_official_client_lists_and_calls(mode: str) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
         transport = streamable_http_client(url, http_client=web)
-        async with RpcDoor(listener, Secret(TOKEN), answer), web, Client(transport, mode=mode) as client:
+        async with RpcEndpoint(listener, SecretValue(TOKEN), answer), web, Client(transport, mode=mode) as client:
             listed = await client.list_tools()
             called = await client.call_tool("list_nodes", {})
             return len(listed.tools), str(called.content[0])
 
     count, told = asyncio.run(talk())
-    assert count == len(tools.listed())
+    assert count == len(tools.list_tools())
     assert "called list_nodes" in told
 
 
@@ -69,7 +69,7 @@ def test_opencode_loses_no_call_while_it_is_refused_a_stream(tmp_path: Path) -> 
         listener = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         (tmp_path / "client.js").write_text(ON_BUN)
-        async with RpcDoor(listener, Secret(TOKEN), answer):
+        async with RpcEndpoint(listener, SecretValue(TOKEN), answer):
             going = await asyncio.create_subprocess_exec(
                 *(programs() / "opencode", tmp_path / "client.js", url, TOKEN, str(ROUNDS)),
                 env={**os.environ, "BUN_BE_BUN": "1"},

@@ -10,7 +10,7 @@ from corral.world import process
 from corral.world.sandbox import container, remedies, seatbelt
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.outside_links import dangerous_links
-from corral.world.sandbox.probe import at_least
+from corral.world.sandbox.probe import is_at_least
 from tests.rig.boxes import box_in, control_groups, run_in
 
 
@@ -69,10 +69,10 @@ def test_a_box_that_cannot_be_built_starts_nothing(open_folder: Path) -> None:
 def test_levels_in_order() -> None:
     order: list[Level] = ["full", "strict", "container", "landlock", "none"]
     for place, level in enumerate(order):
-        assert all(at_least(level, lower) for lower in order[place:])
-        assert not any(at_least(level, higher) for higher in order[:place])
-    assert at_least("seatbelt", "landlock")
-    assert at_least("landlock", "seatbelt")
+        assert all(is_at_least(level, lower) for lower in order[place:])
+        assert not any(is_at_least(level, higher) for higher in order[:place])
+    assert is_at_least("seatbelt", "landlock")
+    assert is_at_least("landlock", "seatbelt")
 
 
 def test_the_command_for_podman_and_docker(open_folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import corral.world.sandbox
 from corral.world.sandbox import cgroup
 from tests.rig.boxes import control_groups
-from tests.rig.tagged import tagged
+from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
 FOLDER = Path(corral.world.sandbox.__file__).parent
@@ -62,9 +62,9 @@ sys.stdin.readline()
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout
         parent.stdout.readline()
-        until(lambda: tagged(f"SIGN={sign}"), "it runs")
+        until(lambda: tagged_processes(f"SIGN={sign}"), "it runs")
         parent.kill()
-    until(lambda: not tagged(f"SIGN={sign}"), "it died with its parent")
+    until(lambda: not tagged_processes(f"SIGN={sign}"), "it died with its parent")
 
 
 def test_an_orphan_starts_nothing(launcher: list[str]) -> None:
@@ -215,7 +215,10 @@ asyncio.run(main())
             engine.stdout.readline()
             time.sleep(chosen.uniform(0.0, 0.1))  # the moment is what is tried, not waited for
             engine.kill()
-        until(lambda sign=sign, tag=tag: not own_processes(sign) and not tagged(f"CORRAL_ATTEMPT={tag}"), "all gone")
+        until(
+            lambda sign=sign, tag=tag: not own_processes(sign) and not tagged_processes(f"CORRAL_ATTEMPT={tag}"),
+            "all gone",
+        )
     if level == "full":  # what the last one left is removed when the next is made
         cgroup.make("storm-after", memory_mb=None, processes=None).remove()
     assert control_groups(f"storm-{os.getpid()}-") == []

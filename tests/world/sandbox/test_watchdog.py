@@ -13,7 +13,7 @@ import pytest
 
 from corral.model import Level
 from corral.world import process
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.sandbox import hidden_memory, memory_gauge, watchdog
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.watchdog import Ceiling, DiskUse
@@ -85,7 +85,7 @@ async def watched(folder: Path, level: Level, script: str, ceiling: Ceiling, **m
     box, stop = box_in(folder, **more), asyncio.Event()
     with confine(["sh", "-c", script], box, level, tag=f"watched-{os.getpid()}") as start:
         running = asyncio.create_task(
-            process.follow(start, Limits(grace_seconds=0.1), lambda *_: None, lambda *_: None, stop)
+            process.follow(start, ProcessLimits(grace_seconds=0.1), lambda *_: None, lambda *_: None, stop)
         )
         try:
             async with asyncio.timeout(60):

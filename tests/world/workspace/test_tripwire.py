@@ -11,7 +11,14 @@ import pytest
 from corral.model import Violation
 from corral.world.git import checkout_fingerprint
 from corral.world.git.repository import Repository
-from corral.world.workspace.outside_changes import Snapshot, Surroundings, differences, look, save, told
+from corral.world.workspace.outside_changes import (
+    OutsideState,
+    ProtectedFiles,
+    classify_differences,
+    differences,
+    look,
+    save,
+)
 from tests.rig.repository import Repo
 
 
@@ -24,14 +31,14 @@ class Yard:
         self.state.mkdir()
         (self.state / "corral.db").touch()
         Repo.make(self.sibling)
-        self.around = Surroundings(
+        self.around = ProtectedFiles(
             repository=Repository(self.repo.folder, self.repo.folder / ".git"),
             state=self.state,
             siblings=(self.sibling,),
             watched=(folder / "config.toml",),
         )
 
-    def look(self, *, thorough: bool = False) -> Snapshot:
+    def look(self, *, thorough: bool = False) -> OutsideState:
         return asyncio.run(look(self.around, thorough=thorough))
 
     def path(self, name: str) -> Path:
@@ -128,9 +135,9 @@ def test_corrals_own_refs_are_its_own(yard: Yard) -> None:
 
 def test_what_a_difference_means_depends_on_the_box() -> None:
     found = [Violation("checkout", "a.txt")]
-    assert told(found, boxed=False).violations == tuple(found)
-    assert told(found, boxed=True).violations == ()
-    assert "a.txt" in told(found, boxed=True).notes[0]
+    assert classify_differences(found, boxed=False).violations == tuple(found)
+    assert classify_differences(found, boxed=True).violations == ()
+    assert "a.txt" in classify_differences(found, boxed=True).notes[0]
 
 
 def test_the_foreign_change_is_kept_as_a_patch(yard: Yard, tmp_path: Path) -> None:
@@ -158,15 +165,15 @@ def test_repositories_of_other_kinds(tmp_path: Path) -> None:
     empty = Repo.make(tmp_path / "empty", files={})
     bare = Repo.make(tmp_path / "bare", files={}, bare=True)
     for repository in (Repository(empty.folder, empty.folder / ".git"), Repository(bare.folder, bare.folder)):
-        around = Surroundings(repository=repository, state=tmp_path)
+        around = ProtectedFiles(repository=repository, state=tmp_path)
         before = asyncio.run(look(around))
         assert before.commit is None
         assert differences(before, asyncio.run(look(around))) == []
     (empty.folder / "x").write_text("x")
-    around = Surroundings(repository=Repository(empty.folder, empty.folder / ".git"), state=tmp_path)
+    around = ProtectedFiles(repository=Repository(empty.folder, empty.folder / ".git"), state=tmp_path)
     after = asyncio.run(look(around))
     assert list(after.checkout) == ["x"]
-    assert b"+x" in asyncio.run(save(around.repository, Snapshot(), [Violation("checkout", "x")]))
+    assert b"+x" in asyncio.run(save(around.repository, OutsideState(), [Violation("checkout", "x")]))
 
 
 def test_a_pipe_in_the_checkout_stops_nobody(yard: Yard) -> None:

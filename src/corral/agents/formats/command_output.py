@@ -19,7 +19,7 @@ from corral.model.numbers import token_count, usd_or_none
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
 
 
-class Text:
+class TextOutput:
     """Its output is its stdout; exit 0 is a good ending."""
 
     def __init__(self, profile: AgentProfile) -> None:
@@ -34,10 +34,10 @@ class Text:
     def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._kept)
         if end.code != 0:
-            return [_crashed(end.code, end.stderr, text)]
+            return [_crash_event(end.code, end.stderr, text)]
         success = self._profile.success
         if success and not re.search(success, text, re.MULTILINE):
-            return [_bad(f"nothing it printed fits `success` ({success})", text)]
+            return [_bad_ending(f"nothing it printed fits `success` ({success})", text)]
         return self._good(text)
 
     def _good(self, text: str) -> list[AgentEvent]:
@@ -49,7 +49,7 @@ class Text:
             self._size += len(line) + 1
 
 
-class _Pattern(Text):
+class _Pattern(TextOutput):
     """As text, but `result`, `cost` and `tokens` are patterns whose first group is meant."""
 
     def __init__(self, profile: AgentProfile) -> None:
@@ -63,23 +63,23 @@ class _Pattern(Text):
             return super().read(line)
         # A budget is held while it works: what a line tells is not kept for the end.
         self._cost, self._tokens = cost or self._cost, tokens or self._tokens
-        return [*super().read(line), *_spent(self._profile, self._cost, self._tokens)]
+        return [*super().read(line), *_spent_events(self._profile, self._cost, self._tokens)]
 
     def _good(self, text: str) -> list[AgentEvent]:
         result = _group(self._profile.result, text) if self._profile.result else text
         if result is None:
-            return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
+            return [_bad_ending(f"nothing it printed fits `result` ({self._profile.result})", text)]
         cost = self._cost or _group(self._profile.cost, text)  # a pattern may reach over several lines
         tokens = self._tokens or _group(self._profile.tokens, text)
-        return [*_spent(self._profile, cost, tokens), Ended(ok=True, text=result)]
+        return [*_spent_events(self._profile, cost, tokens), Ended(ok=True, text=result)]
 
 
-class _Json(Text):
+class _Json(TextOutput):
     """All it prints is one JSON value; `result`, `success`, `cost` and `tokens` name fields, dots reach inside."""
 
     def __init__(self, profile: AgentProfile) -> None:
         super().__init__(profile)
-        self._told: list[AgentEvent] = []  # what it was last said to have spent
+        self._last_spent: list[AgentEvent] = []  # what it was last said to have spent
         self._closed = False
 
     def read(self, line: str) -> list[AgentEvent]:
@@ -95,10 +95,10 @@ class _Json(Text):
 
     def _spends(self, values: list[object]) -> list[AgentEvent]:
         """Tell what it spent, as soon as that is known and once: a budget is held while it works."""
-        spent = _spent(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
-        if spent == self._told:
+        spent = _spent_events(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
+        if spent == self._last_spent:
             return []
-        self._told = spent
+        self._last_spent = spent
         return spent
 
     def exited(self, end: End) -> list[AgentEvent]:
@@ -106,7 +106,9 @@ class _Json(Text):
         try:
             value = decode_value(text)
         except UNREADABLE:
-            return [_crashed(end.code, end.stderr, text) if end.code else _bad("it did not print JSON", text)]
+            return [
+                _crash_event(end.code, end.stderr, text) if end.code else _bad_ending("it did not print JSON", text)
+            ]
         return self._judge([value], end.code, end.stderr)
 
     def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
@@ -115,11 +117,11 @@ class _Json(Text):
         result = _last(profile.result, values) if profile.result else values[-1]
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
         if code != 0:
-            return [*spent, _crashed(code, stderr, text)]
+            return [*spent, _crash_event(code, stderr, text)]
         if profile.success and not _holds(profile.success, values):
-            return [*spent, _bad(f"`success` ({profile.success}) does not hold in what it printed", text)]
+            return [*spent, _bad_ending(f"`success` ({profile.success}) does not hold in what it printed", text)]
         if profile.result and result is None:
-            return [*spent, _bad(f"no `{profile.result}` in what it printed", "")]
+            return [*spent, _bad_ending(f"no `{profile.result}` in what it printed", "")]
         return [*spent, Ended(ok=True, text=text, output=None if isinstance(result, str) else result)]
 
 
@@ -152,7 +154,11 @@ class _JsonLines(_Json):
 
     def exited(self, end: End) -> list[AgentEvent]:
         if self._last is None:
-            return [_crashed(end.code, end.stderr, "") if end.code else _bad("it did not print a line of JSON", "")]
+            return [
+                _crash_event(end.code, end.stderr, "")
+                if end.code
+                else _bad_ending("it did not print a line of JSON", "")
+            ]
         return self._judge(
             [_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)],
             end.code,
@@ -165,7 +171,7 @@ class _Flat(dict[str, object]):
 
 
 READERS: dict[str, Callable[[AgentProfile], Conversation]] = {
-    "text": Text,
+    "text": TextOutput,
     "regex": _Pattern,
     "json": _Json,
     "jsonl": _JsonLines,
@@ -206,7 +212,7 @@ def _group(pattern: str | None, text: str) -> str | None:
     return (match.group(1) if match.re.groups else match.group()) if match else None
 
 
-def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEvent]:
+def _spent_events(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEvent]:
     usd = usd_or_none(cost)
     if usd is not None and profile.cost_unit == "cents":
         usd /= 100
@@ -219,12 +225,12 @@ def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEve
     return [Spent(counted, usd)] if usd is not None or counted != Tokens() else []
 
 
-def _crashed(code: int, stderr: str, text: str) -> Ended:
+def _crash_event(code: int, stderr: str, text: str) -> Ended:
     words = (stderr.strip() or text.strip()).splitlines()
     reason = f": {words[-1][:300]}" if words else ""
     hint = hint_for_missing(code, stderr)
     return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
 
 
-def _bad(why: str, text: str) -> Ended:
+def _bad_ending(why: str, text: str) -> Ended:
     return Ended(ok=False, text=text, error=Failure("bad_output", why))

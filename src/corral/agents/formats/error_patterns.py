@@ -11,7 +11,7 @@ from msgspec import structs
 
 from corral.agents.protocol import Agent, Answers, Conversation, Heard, Listens
 from corral.model import ErrorClass
-from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
+from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, RunReply, Telling
 from corral.model.events import AgentEvent, Ended, Limited
 
 LAST_LINES, MOST_LINE = 10, 200  #: of what it printed, where the words of a failure are looked for
@@ -38,11 +38,11 @@ class ClassifiedAgent:
 def conversation(inner: Conversation, errors: Mapping[str, str]) -> Conversation:
     """Return a conversation whose failures are classified; it can be told and answered what `inner` can."""
     if isinstance(inner, Listens) and isinstance(inner, Answers):
-        return _Talk(inner, inner, inner, errors)
-    return _Classified(inner, errors)
+        return _InteractiveConversation(inner, inner, inner, errors)
+    return _ClassifiedConversation(inner, errors)
 
 
-class _Classified:
+class _ClassifiedConversation:
     def __init__(self, inner: Conversation, errors: Mapping[str, str]) -> None:
         self._inner = inner
         self._errors = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in errors.items()]
@@ -51,18 +51,18 @@ class _Classified:
     def read(self, line: str) -> Sequence[Heard]:
         self._keep(line)
         # One that tells its own end says why: what its model wrote before is not about that.
-        return [new for heard in self._inner.read(line) for new in self._classed(heard, ())]
+        return [new for heard in self._inner.read(line) for new in self._classify(heard, ())]
 
     def exited(self, end: End) -> Sequence[AgentEvent]:
         # The last words are the nearest to the end, and what goes to stderr is more about trouble than the rest.
         errors = _last(end.stderr)
         found = [*reversed(errors), *reversed(self._lines)]
-        return [cast("AgentEvent", new) for event in self._inner.exited(end) for new in self._classed(event, found)]
+        return [cast("AgentEvent", new) for event in self._inner.exited(end) for new in self._classify(event, found)]
 
     def _keep(self, line: str) -> None:
         self._lines.append(line[:MOST_LINE])
 
-    def _classed(self, event: Heard, lines: Sequence[str]) -> list[Heard]:
+    def _classify(self, event: Heard, lines: Sequence[str]) -> list[Heard]:
         if not isinstance(event, Ended) or event.ok or event.error is None or event.error.kind not in UNCLEAR:
             return [event]
         for line in (*lines, *reversed(_last(event.error.message))):
@@ -75,17 +75,17 @@ class _Classified:
         return [event]
 
 
-class _Talk(_Classified):
+class _InteractiveConversation(_ClassifiedConversation):
     """One that speaks a protocol: it can be told something and waits for answers."""
 
     def __init__(self, inner: Conversation, listens: Listens, answers: Answers, errors: Mapping[str, str]) -> None:
         super().__init__(inner, errors)
         self._listens, self._answers = listens, answers
 
-    def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
+    def tell(self, order: Telling) -> Sequence[RunReply | HangUp | Leave]:
         return self._listens.tell(order)
 
-    def answer(self, order: Answer) -> Sequence[Line]:
+    def answer(self, order: Answer) -> Sequence[RunReply]:
         return self._answers.answer(order)
 
     def _keep(self, line: str) -> None:

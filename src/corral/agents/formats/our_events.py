@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.agents.formats.printed_json import UNREADABLE, decode, is_deep
-from corral.agents.formats.usage import checked
+from corral.agents.formats.usage import within_limits
 from corral.model import Failure
 from corral.model.agent_api import End
 from corral.model.events import AGENT_DECODER, AgentEvent, Ended, Filled, Spent, Unparsed
@@ -25,7 +25,7 @@ class OurEvents:
         self._ended = self._ended or isinstance(event, Ended)
         match event:
             case Spent():
-                return [checked(event)]
+                return [within_limits(event)]
             case Filled(tokens=tokens, window=window):
                 return [Filled(token_count(tokens), None if window is None else token_count(window))]
             case Ended(output=output) if is_deep(output):

@@ -10,10 +10,10 @@ from msgspec import Raw, Struct
 
 from corral.agents.formats import error_words
 from corral.agents.formats.printed_json import UNREADABLE, decode, decode_value
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
-from corral.model.agent_api import End, HangUp, Line
+from corral.model.agent_api import End, HangUp, RunReply
 from corral.model.events import (
     AgentEvent,
     CalledTool,
@@ -44,14 +44,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     counts_cached: bool = False  #: its input tokens count those from a cache too
 
 
-class _Usage(Struct, gc=False):
+class _StreamUsage(Struct, gc=False):
     input_tokens: object = 0
     output_tokens: object = 0
     cache_read_input_tokens: object = 0
     cache_creation_input_tokens: object = 0
 
 
-class _Block(Struct, gc=False):
+class _StreamBlock(Struct, gc=False):
     type: str
     text: str = ""
     name: str = ""
@@ -62,17 +62,17 @@ class _Block(Struct, gc=False):
     content: Raw = Raw(b"")
 
 
-class _Message(Struct, gc=False):
+class _StreamMessage(Struct, gc=False):
     id: str = ""
-    content: str | list[_Block] = ""
-    usage: _Usage | None = None
+    content: str | list[_StreamBlock] = ""
+    usage: _StreamUsage | None = None
 
 
 class _Denial(Struct, gc=False):
     tool_name: str = ""
 
 
-class _Problem(Struct, gc=False):
+class _StreamProblem(Struct, gc=False):
     message: str = ""
 
 
@@ -86,31 +86,31 @@ class _Quota(_Window, gc=False):
     unifiedWindows: dict[str, _Window] = {}  # noqa: N815 -- msgspec makes a new one each time
 
 
-class _Line(Struct, gc=False):
+class _StreamLine(Struct, gc=False):
     type: str
     subtype: str = ""
     session_id: str | None = None
     model: str | None = None
     claude_code_version: str | None = None
     qwen_code_version: str | None = None
-    message: _Message | None = None
+    message: _StreamMessage | None = None
     is_error: bool = False
     result: str | None = None
     total_cost_usd: object = None
-    usage: _Usage | None = None
+    usage: _StreamUsage | None = None
     permission_denials: tuple[_Denial, ...] = ()
     api_error_status: object = None
     structured_output: Raw = Raw(b"")
     structured_result: Raw = Raw(b"")  # as Qwen calls it
     parent_tool_use_id: str | None = None
     rate_limit_info: _Quota | None = None
-    error: _Problem | str | None = None
+    error: _StreamProblem | str | None = None
     isReplay: bool = False  # noqa: N815 -- a message it was given, said back
 
 
-_DECODE = msgspec.json.Decoder(_Line)
+_DECODE = msgspec.json.Decoder(_StreamLine)
 _DECODE_TEXT = msgspec.json.Decoder(str)
-_DECODE_BLOCKS = msgspec.json.Decoder(list[_Block])
+_DECODE_BLOCKS = msgspec.json.Decoder(list[_StreamBlock])
 
 
 class StreamJson:
@@ -122,7 +122,7 @@ class StreamJson:
         self._tokens = Tokens()  # of the turns that are over
         self._answers: dict[str, Tokens] = {}  # of this turn, by the answer's id: it is told with each of its blocks
 
-    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
+    def read(self, line: str) -> Sequence[AgentEvent | RunReply | HangUp]:
         try:
             message = decode(_DECODE, line)
         except UNREADABLE:
@@ -131,8 +131,8 @@ class StreamJson:
             case "user" if message.isReplay:
                 return [Heeded(_words(message.message))]
             case "assistant":
-                filled, blocks = self._filled(message), self._blocks(message.message)
-                spent = self._spent(message)
+                filled, blocks = self._filled_events(message), self._blocks(message.message)
+                spent = self._spent_events(message)
                 return [*filled, *blocks, *spent] if filled or spent else blocks
             case "user":
                 return self._blocks(message.message)
@@ -143,7 +143,7 @@ class StreamJson:
                 version = message.claude_code_version or message.qwen_code_version
                 return [Started(message.session_id, message.model, version)]
             case "rate_limit_event" if message.rate_limit_info:
-                return _rationed(message.rate_limit_info)
+                return _quota_events(message.rate_limit_info)
             case _:
                 return []
 
@@ -152,7 +152,7 @@ class StreamJson:
             return []
         return error_words.no_result(self._dialect.program, end.code, end.stderr, hints=self._dialect.hints)
 
-    def _spent(self, line: _Line) -> list[AgentEvent]:
+    def _spent_events(self, line: _StreamLine) -> list[AgentEvent]:
         """Tell what its answers took up so far: limits are held while it works.
 
         Not those of its own agents: they may have a cheaper model. They are in the sum at its end, and metered.
@@ -160,13 +160,13 @@ class StreamJson:
         message = line.message
         if message is None or message.usage is None or not message.id or line.parent_tool_use_id:
             return []
-        used, before = self._counted(message.usage), self._answers.get(message.id, Tokens())
+        used, before = self._tokens_of(message.usage), self._answers.get(message.id, Tokens())
         if used in (Tokens(), before):
             return []
         self._answers[message.id] = used
         return [Spent(sum(self._answers.values(), self._tokens))]
 
-    def _counted(self, usage: _Usage) -> Tokens:
+    def _tokens_of(self, usage: _StreamUsage) -> Tokens:
         return reported_tokens(
             usage.input_tokens,
             usage.output_tokens,
@@ -175,31 +175,31 @@ class StreamJson:
             counts_cached=self._dialect.counts_cached,
         )
 
-    def _filled(self, message: _Line) -> list[AgentEvent]:
+    def _filled_events(self, message: _StreamLine) -> list[AgentEvent]:
         """Tell how much of its window a request took up, once for each; those of its own agents are not its."""
         used = message.message.usage if message.message and not message.parent_tool_use_id else None
         if used is None:
             return []
-        counted = self._counted(used)
+        counted = self._tokens_of(used)
         tokens = token_count(counted.total - counted.output)
         if tokens in (0, self._filling):
             return []
         self._filling = tokens
         return [Filled(tokens)]
 
-    def _blocks(self, message: _Message | None) -> list[AgentEvent]:
+    def _blocks(self, message: _StreamMessage | None) -> list[AgentEvent]:
         if message is None or isinstance(message.content, str):
             return []
         if len(message.content) == 1:  # as nearly always
             return self._block(message.content[0])
         return [event for block in message.content for event in self._block(block)]
 
-    def _block(self, block: _Block) -> list[AgentEvent]:
+    def _block(self, block: _StreamBlock) -> list[AgentEvent]:
         match block.type:
             case "text":
                 return [Said(block.text)] if block.text else []
             case "tool_use":
-                words, path = shown(block.input)
+                words, path = main_argument(block.input)
                 if path and block.name in self._dialect.writers:
                     self._writing[block.id] = path
                 return [CalledTool(block.name, words, block.id)]
@@ -211,13 +211,15 @@ class StreamJson:
             case _:
                 return []
 
-    def _result(self, message: _Line) -> list[AgentEvent]:
-        self._tokens += self._counted(message.usage or _Usage())  # each turn tells its own; the money is told as a sum
+    def _result(self, message: _StreamLine) -> list[AgentEvent]:
+        self._tokens += self._tokens_of(
+            message.usage or _StreamUsage()
+        )  # each turn tells its own; the money is told as a sum
         self._answers.clear()
         return [Spent(self._tokens, usd_or_none(message.total_cost_usd)), *self._ending(message)]
 
-    def _ending(self, message: _Line) -> list[AgentEvent]:
-        problem = message.error.message if isinstance(message.error, _Problem) else message.error
+    def _ending(self, message: _StreamLine) -> list[AgentEvent]:
+        problem = message.error.message if isinstance(message.error, _StreamProblem) else message.error
         text = message.result or problem or ""
         if message.subtype == "error_max_budget_usd":
             return [Ended(ok=False, text=text, status="over_budget")]
@@ -237,7 +239,7 @@ class StreamJson:
         return [Ended(ok=True, text=text, output=output, denied=denied)]
 
 
-def _words(message: _Message | None) -> str:
+def _words(message: _StreamMessage | None) -> str:
     if message is None:
         return ""
     if isinstance(message.content, str):
@@ -259,7 +261,7 @@ def _text(content: Raw) -> str:
         return raw[:MOST_TOOL_OUTPUT].decode(errors="replace")
 
 
-def _rationed(quota: _Quota) -> list[AgentEvent]:
+def _quota_events(quota: _Quota) -> list[AgentEvent]:
     """Return how the windows of its account stand; older versions tell only of the one that counts most."""
     found = quota.unifiedWindows or ({quota.rateLimitType: quota} if quota.rateLimitType else {})
     windows = list(found.items())[:MOST_WINDOWS]

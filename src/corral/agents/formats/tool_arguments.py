@@ -27,7 +27,7 @@ class _Arguments(Struct, gc=False):
 _DECODE = msgspec.json.Decoder(_Arguments)
 
 
-def shown(arguments: Raw) -> tuple[str, str | None]:
+def main_argument(arguments: Raw) -> tuple[str, str | None]:
     """Return the argument worth showing, and the path the tool works on."""
     try:
         known = _DECODE.decode(arguments)

@@ -21,7 +21,7 @@ def reported_tokens(
     return Tokens(asked, token_count(output), read, written)
 
 
-def checked(spent: Spent) -> Spent:
+def within_limits(spent: Spent) -> Spent:
     """Return a report of a program of our own with its numbers limited."""
     told = spent.tokens
     tokens = reported_tokens(told.input, told.output, told.cache_read, told.cache_write)

@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator
 import msgspec
 from msgspec import Struct
 
-from corral.attempt.mail.mailbox import Shown
+from corral.attempt.mail.mailbox import ReceivedMail
 from corral.attempt.toolbox.results import text_of
-from corral.attempt.toolbox.toolbox import Toolbox
+from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.machines.machine import Machine
 from corral.model import ENCODER
 from corral.model.errors import CorralError
@@ -32,7 +32,7 @@ high, urgent) and the "thread" of a letter that you answer may stand in it. What
 ~/mail/refused. What those who are done have said lies in ~/outputs."""
 
 
-class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
+class _MailDraft(Struct, frozen=True, forbid_unknown_fields=True):
     to: str
     text: str
     priority: Priority = "normal"
@@ -42,10 +42,10 @@ class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
 class FileMail:
     """Carries letters between the store and one agent's HOME while it works."""
 
-    def __init__(self, toolbox: Toolbox, machine: Machine, workspace: str) -> None:
+    def __init__(self, toolbox: AttemptToolbox, machine: Machine, workspace: str) -> None:
         self._mail, self._results, self._machine, self._workspace = toolbox.mail, toolbox.results, machine, workspace
         self._delivered: list[int] = []
-        self._shown: set[str] | None = None  # of whose output it has been shown
+        self._outputs_shown: set[str] | None = None  # of whose output it has been shown
 
     def words(self) -> str:
         """Return what the agent is told of it; nothing if there is nobody else."""
@@ -65,7 +65,7 @@ class FileMail:
             await asyncio.gather(carrying, return_exceptions=True)
         self._send(last=True)
 
-    def dealt_with(self) -> None:
+    def acknowledge(self) -> None:
         """Acknowledge what was delivered: its agent has ended well."""
         if self._delivered:
             self._mail.acknowledge(self._delivered)
@@ -78,29 +78,29 @@ class FileMail:
 
     async def _carry(self) -> None:
         self._send(last=False)
-        if self._shown is not None and self._mail.waiting() <= len(self._delivered):
+        if self._outputs_shown is not None and self._mail.waiting() <= len(self._delivered):
             return
-        for letter in await self._mail.take(MOST_TAKEN, 0.0, LONGEST_LEASE_SECONDS):
-            self._deliver(letter)
+        for message in await self._mail.take(MOST_TAKEN, 0.0, LONGEST_LEASE_SECONDS):
+            self._deliver(message)
         self._show_outputs()
 
     def _show_outputs(self) -> None:
         """Put there what others have said last; looked at when it starts and when a letter comes, for it takes time."""
-        self._shown = self._shown or set()
+        self._outputs_shown = self._outputs_shown or set()
         for state, attempt in self._results.finished()[:MOST_OUTPUTS]:
-            if state.id not in self._shown:
-                self._shown.add(state.id)
+            if state.id not in self._outputs_shown:
+                self._outputs_shown.add(state.id)
                 ending = "txt" if isinstance(attempt.output, str) else "json"
                 self._put(f"{OUTPUTS}/{_plain(state.id)}.{ending}", text_of(attempt.output).encode())
 
-    def _deliver(self, letter: Shown) -> None:
-        self._put(f"{INBOX}/{letter.id:06d}.json", msgspec.json.format(ENCODER.encode(letter), indent=1))
-        self._delivered.append(letter.id)
+    def _deliver(self, message: ReceivedMail) -> None:
+        self._put(f"{INBOX}/{message.id:06d}.json", msgspec.json.format(ENCODER.encode(message), indent=1))
+        self._delivered.append(message.id)
 
     def _send(self, *, last: bool) -> None:
         for drop in self._machine.drops(self._workspace, OUTBOX, MOST_AT_ONCE, MOST_FILE_BYTES):
             try:
-                draft = msgspec.json.decode(drop.content, type=_Draft)
+                draft = msgspec.json.decode(drop.content, type=_MailDraft)
                 self._mail.send(draft.to, draft.text, draft.priority, draft.thread)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if not last and drop.age_seconds < HALF_WRITTEN_SECONDS:
@@ -120,4 +120,6 @@ class FileMail:
 
 def _plain(name: str) -> str:
     """Return a name that is one of a file, whatever it holds."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)[:100].lstrip(".") or "_"
+    return (
+        "".join(message if message.isalnum() or message in "-_." else "_" for message in name)[:100].lstrip(".") or "_"
+    )

@@ -14,14 +14,14 @@ from corral.model import OPEN
 from corral.model.errors import BadRequest
 from corral.model.events import Mailed
 from corral.rules.context import mail
-from corral.rules.context.mail import NAMES, Box, Circle, Place, Priority
-from corral.store.records import Letter, Reader
+from corral.rules.context.mail import NAMES, MailAddress, MailNode, MailRecipients, Priority
+from corral.store.records import MailMessage, Reader
 
 MOST_SHOWN = 200  #: characters of a letter in the event that tells of it
 MOST_THREAD = 50
 
 
-class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReceivedMail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A letter as an agent sees it."""
 
     id: int
@@ -36,12 +36,12 @@ class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Mailbox:
     """Writes and reads in the name of one attempt."""
 
-    def __init__(self, office: RunContext, recorder: AttemptEvents) -> None:
-        record = recorder.record
-        self._office, self._recorder = office, recorder
+    def __init__(self, toolbox_context: RunContext, attempt_events: AttemptEvents) -> None:
+        record = attempt_events.record
+        self._office, self._recorder = toolbox_context, attempt_events
         self._who = Reader(record.run, record.node, record.attempt.id)
 
-    def circle(self) -> Circle:
+    def circle(self) -> MailRecipients:
         """Look who is there to write to."""
         store, who, lineage = self._office.store, self._who, self._office.lineage
         at_work: dict[str, list[str]] = {}
@@ -49,28 +49,28 @@ class Mailbox:
             at_work.setdefault(node, []).append(attempt)
         parent = lineage.of(who.run)
         children = [child.run for child in lineage.below_attempt(who.attempt)]
-        return Circle(
+        return MailRecipients(
             run=who.run,
             node=who.node,
             attempt=who.attempt,
             places=[
-                Place(node=node.id, over=node.status not in OPEN, attempts=tuple(at_work.get(node.id, ())))
+                MailNode(node=node.id, over=node.status not in OPEN, attempts=tuple(at_work.get(node.id, ())))
                 for node in store.nodes(who.run)
             ],
-            parent=Box(parent.parent, parent.attempt) if parent else None,
-            children=[Box(run, store.nodes(run)[0].id) for run in children],
+            parent=MailAddress(parent.parent, parent.attempt) if parent else None,
+            children=[MailAddress(run, store.nodes(run)[0].id) for run in children],
         )
 
     def send(self, to: str, text: str, priority: Priority, thread: str) -> tuple[str, int]:
         """Write to somebody; return the thread and how many copies went out."""
-        mail.fits(text)
+        mail.check_length(text)
         circle, who, now = self.circle(), self._who, time.time()
-        boxes = mail.addressed(to, circle)
+        boxes = mail.addresses_of(to, circle)
         if thread and not self._office.mail.thread(who, thread, 1):
             raise BadRequest(f"there is no thread `{thread[:80]}` of yours", hint="leave it out to begin one")
         named = thread or f"{who.attempt}.{time.time_ns():x}"
-        letters = [
-            Letter(
+        messages = [
+            MailMessage(
                 run=box.run,
                 box=box.name,
                 sender=mail.signature(circle, box),
@@ -83,13 +83,13 @@ class Mailbox:
             )
             for box in boxes
         ]
-        self._office.mail.send(letters, mail.room)
+        self._office.mail.send(messages, mail.check_capacity)
         self._recorder.emit(Mailed(to, text[:MOST_SHOWN], named, priority))
         for run in {box.run for box in boxes}:
-            self._office.family.rings.ring(run)
-        return named, len(letters)
+            self._office.family.wakeups.ring(run)
+        return named, len(messages)
 
-    async def take(self, most: int, wait_seconds: float, lease_seconds: float) -> list[Shown]:
+    async def take(self, most: int, wait_seconds: float, lease_seconds: float) -> list[ReceivedMail]:
         """Take what waits; wait for something to come if nothing does."""
         until = time.monotonic() + wait_seconds
         while True:
@@ -97,15 +97,15 @@ class Mailbox:
             found = self._office.mail.take(self._who, most, now, now + lease_seconds)
             left = until - time.monotonic()
             if found or left <= 0:
-                return [shown(letter, 1) for letter in found]
+                return [received_mail(message, 1) for message in found]
             # A lease that runs out rings for nobody: look again now and then.
-            await self._office.family.rings.wait(self._who.run, min(left, 5.0))
+            await self._office.family.wakeups.wait(self._who.run, min(left, 5.0))
 
-    def acknowledge(self, letters: Sequence[int]) -> int:
-        return self._office.mail.read(self._who, letters, time.time())
+    def acknowledge(self, messages: Sequence[int]) -> int:
+        return self._office.mail.read(self._who, messages, time.time())
 
-    def thread(self, name: str) -> list[Shown]:
-        return [shown(letter) for letter in self._office.mail.thread(self._who, name, MOST_THREAD)]
+    def thread(self, name: str) -> list[ReceivedMail]:
+        return [received_mail(message) for message in self._office.mail.thread(self._who, name, MOST_THREAD)]
 
     def waiting(self) -> int:
         return sum(self._office.mail.waiting(self._who.run, box) for box in (self._who.node, self._who.attempt))
@@ -116,13 +116,13 @@ class Mailbox:
         self._office.mail.forget(time.time() - mail.KEPT_SECONDS)
 
 
-def shown(letter: Letter, more: int = 0) -> Shown:
-    return Shown(
-        id=letter.id,
-        sender=letter.sender,
-        text=letter.text,
-        thread=letter.thread,
-        priority=NAMES[letter.priority],
-        at=datetime.fromtimestamp(letter.at, UTC).isoformat(timespec="seconds"),
-        times_delivered=letter.deliveries + more,
+def received_mail(message: MailMessage, more: int = 0) -> ReceivedMail:
+    return ReceivedMail(
+        id=message.id,
+        sender=message.sender,
+        text=message.text,
+        thread=message.thread,
+        priority=NAMES[message.priority],
+        at=datetime.fromtimestamp(message.at, UTC).isoformat(timespec="seconds"),
+        times_delivered=message.deliveries + more,
     )

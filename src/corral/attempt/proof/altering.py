@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from corral.attempt.proof.trees import EXECUTABLE, PLAIN, TROUBLES, Looked, made
+from corral.attempt.proof.trees import EXECUTABLE, PLAIN, TROUBLES, ReadChange, make_commit
 from corral.machines.host import Host
 from corral.rules.checks import altering
-from corral.rules.checks.altering import Altered
+from corral.rules.checks.altering import AlteredFiles
 from corral.rules.checks.steering import roles
 from corral.world.git import blobs
-from corral.world.git.collect import Entry
+from corral.world.git.collect import CommitEntry
 from corral.world.git.repository import Repository
 
 MOST_READ = 200  #: test files that are looked through
 NAME = "altered"
 
 
-async def altered(host: Host, looked: Looked, commit: str, ids: Collection[str], failed: Sequence[str]) -> Altered:
+async def alter_tests(
+    host: Host, looked: ReadChange, commit: str, ids: Collection[str], failed: Sequence[str]
+) -> AlteredFiles:
     """Alter what lies in a commit as at the base: tests by id, and scripts that decide about these checks."""
     try:
         scripts = await asyncio.to_thread(_scripts, looked, failed)
@@ -38,24 +40,24 @@ async def altered(host: Host, looked: Looked, commit: str, ids: Collection[str],
     try:
         return await asyncio.to_thread(altering.alter, sources, ids, scripts)
     except TROUBLES:
-        return Altered()
+        return AlteredFiles()
 
 
-def _scripts(looked: Looked, failed: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _scripts(looked: ReadChange, failed: Sequence[str]) -> dict[str, tuple[str, ...]]:
     scripts = altering.deciding_scripts(looked.programs(), looked.listed)
     return {check: paths for check, paths in scripts.items() if check in failed}
 
 
-async def commit_of(host: Host, commit: str, change: Altered) -> str:
+async def commit_of(host: Host, commit: str, change: AlteredFiles) -> str:
     """Make the commit with altered tests."""
     entries = await _entries(host.repository, commit)
     contents = {path: text.encode() for path, text in change.files.items()}
-    return await made(host, NAME, commit, {path: entries[path] for path in contents}, contents)
+    return await make_commit(host, NAME, commit, {path: entries[path] for path in contents}, contents)
 
 
-async def _entries(repository: Repository, commit: str) -> dict[str, Entry]:
+async def _entries(repository: Repository, commit: str) -> dict[str, CommitEntry]:
     """Return the plain files of a commit."""
     out = (await repository.git("ls-tree", "-r", "-z", "--full-tree", commit)).out
     rows = (row.partition("\t") for row in out.decode(errors="surrogateescape").split("\0") if row)
     parts = ((path, about.split(" ")) for about, _, path in rows)
-    return {path: Entry(about[0], about[2]) for path, about in parts if about[0] in (PLAIN, EXECUTABLE)}
+    return {path: CommitEntry(about[0], about[2]) for path, about in parts if about[0] in (PLAIN, EXECUTABLE)}

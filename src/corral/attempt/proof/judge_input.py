@@ -14,10 +14,10 @@ from corral.rules.race import llm_judge, second_reader
 from corral.rules.text import names
 
 
-async def briefed(node: Node, host: Host, own: AttemptRecord, others: Sequence[AttemptRecord]) -> Node:
+async def brief_judge(node: Node, host: Host, own: AttemptRecord, others: Sequence[AttemptRecord]) -> Node:
     """Return a judge's node with the changes it is to compare, in the order it is shown them; a reader's has one."""
     patches = [await _patch(host, name) for name in own.candidates]
-    if own.lane <= second_reader.FIRST_LANE:
+    if own.lane <= second_reader.FIRST_READER_PLACE:
         read = next(each for each in others if each.attempt.id == own.candidates[0])
         prompt, files = second_reader.brief(node.task.prompt, patches[0], read.attempt.evidence, read.evidence)
     else:

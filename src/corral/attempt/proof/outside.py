@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from corral.attempt.proof.tree_runs import TreeRuns
-from corral.attempt.proof.trees import TROUBLES, Looked
+from corral.attempt.proof.trees import TROUBLES, ReadChange
 from corral.machines import shell
 from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
 from corral.machines.shell import Kept
-from corral.model import ENCODER, CheckResult, Seen
+from corral.model import ENCODER, CheckObservation, CheckResult
 from corral.model.errors import CorralError
 from corral.rules.checks import outside
-from corral.rules.checks.outside import Line, Outside, Probe, Settings, programs
+from corral.rules.checks.outside import OutsideVerdict, Probe, ProbeAnswer, RunnerSettings, programs
 from corral.rules.checks.steering import roles
 from corral.world.git import blobs
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.workspace import checkout
 
 NAME = "use"  #: of the checkout and the log, beside an attempt's own
@@ -32,26 +32,32 @@ MOST_OUTPUT = 400_000
 MARK = "answer "  #: stands for what is random in the mark of a program, where its answers are kept
 
 
-async def probed(
-    host: Host, looked: Looked, commit: str, runs: Sequence[tuple[Seen, Seen]], trees: TreeRuns
-) -> Outside:
+async def probe_outside(
+    host: Host,
+    looked: ReadChange,
+    commit: str,
+    runs: Sequence[tuple[CheckObservation, CheckObservation]],
+    trees: TreeRuns,
+) -> OutsideVerdict:
     """Make calls of the base's tests outside of any test, on the work and at the base; no trouble there counts."""
     try:
         found = await _probes(host, looked, runs)
     except (CorralError, *TROUBLES):
-        return Outside()
-    ends = [await _judged(host, each, looked.base, commit, trees) for each in found]
-    return Outside(
+        return OutsideVerdict()
+    ends = [await _judge_probe(host, each, looked.base, commit, trees) for each in found]
+    return OutsideVerdict(
         against=tuple(words for each in ends for words in each.against),
         limits=tuple(words for each in ends for words in each.limits),
         note="; ".join(each.note for each in ends if each.note),
     )
 
 
-async def _probes(host: Host, looked: Looked, runs: Sequence[tuple[Seen, Seen]]) -> list[Probe]:
+async def _probes(
+    host: Host, looked: ReadChange, runs: Sequence[tuple[CheckObservation, CheckObservation]]
+) -> list[Probe]:
     changed = [path for path, each in looked.changed.items() if each.after]
     paths = [path for path in looked.listed if roles.is_test(path) and path.endswith((".py", ".js", ".mjs", ".cjs"))]
-    others = [path for path in looked.listed if outside.wanted(path)]
+    others = [path for path in looked.listed if outside.is_runner_setting(path)]
     kept = [*paths[:MOST_READ], *others[:MOST_READ]]
     found = await blobs.contents(host.repository, [looked.listed[path] for path in kept])
     texts = {path: found[looked.listed[path]].decode(errors="replace") for path in kept if looked.listed[path] in found}
@@ -59,24 +65,26 @@ async def _probes(host: Host, looked: Looked, runs: Sequence[tuple[Seen, Seen]])
     def read() -> list[Probe]:
         sources = {path: texts[path] for path in paths if path in texts}
         states = outside.states_of(sources, runs)
-        settings = Settings(files={path: texts[path] for path in others if path in texts}, checks=host.task.checks)
+        settings = RunnerSettings(
+            files={path: texts[path] for path in others if path in texts}, checks=host.task.checks
+        )
         return outside.probes(sources, states, changed, looked.listed, settings)
 
     return await asyncio.to_thread(read)
 
 
-async def _judged(host: Host, probe: Probe, base: str | None, commit: str, trees: TreeRuns) -> Outside:
+async def _judge_probe(host: Host, probe: Probe, base: str | None, commit: str, trees: TreeRuns) -> OutsideVerdict:
     now = await _answers(host, probe, commit, trees)
     own = [(each, line) for each, line in zip(probe.calls, now, strict=True) if each.expected]
     right = all(line.fits(each) for each, line in own)
     if base is None or not any(line.fits(each) or line.differs(each) for each, line in own):
-        return Outside()
+        return OutsideVerdict()
     if right and not probe.varied:
-        return outside.judged(probe.calls, now, [Line(place) for place in range(len(now))])
-    return outside.judged(probe.calls, now, await _answers(host, probe, base, trees))
+        return outside.judge_answers(probe.calls, now, [ProbeAnswer(place) for place in range(len(now))])
+    return outside.judge_answers(probe.calls, now, await _answers(host, probe, base, trees))
 
 
-async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> list[Line]:
+async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> list[ProbeAnswer]:
     """Run a program on a commit, or find out what it printed before."""
     interpreter = programs.python_of(host.task.checks)
     own = hashlib.sha256(ENCODER.encode((await trees.key(commit), interpreter, probe))).hexdigest()
@@ -88,7 +96,7 @@ async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> li
     return outside.answers(known.result.output, MARK, len(probe.calls))
 
 
-async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: TreeRuns) -> Seen:
+async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: TreeRuns) -> CheckObservation:
     mark = f"{secrets.token_hex(8)} "
     folder = trees.folder(NAME)
     own = host.beside(NAME, min(MOST_SECONDS, host.task.time_limit_seconds))
@@ -99,7 +107,7 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
         made = await own.make(folder, commit)
         network = await own.network(own.boxes.fitted.scope.net)
         box = own.boxes.box(made, folder, network=network)
-        limits = Limits(timeout_seconds=own.task.time_limit_seconds)
+        limits = ProcessLimits(timeout_seconds=own.task.time_limit_seconds)
         log = Log(host.logs / f"{NAME}-{probe.language}.log")
         command = probe.command(interpreter, mark)
         ended = await shell.run(own.boxes, own.redactor, command, box, limits, Kept(log, tail, network))
@@ -110,4 +118,4 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
         pass
     finally:
         await checkout.remove(folder)
-    return Seen(result=result)
+    return CheckObservation(result=result)

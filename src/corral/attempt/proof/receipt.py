@@ -17,16 +17,19 @@ from corral.rules.checks import receipts
 from corral.rules.text import names
 from corral.version import __version__
 from corral.world.git import notes
-from corral.world.receipt_key import made_key
+from corral.world.receipt_key import get_or_make_key
 
 
-def made(recorder: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
+def make_receipt(attempt_events: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
     """Make the receipt of an attempt that is done, without secrets, sealed with this machine's key."""
-    return receipts.seal(recorder.redactor.value(_unsealed(recorder, task, host, commit)), made_key(host.state))
+    return receipts.seal(
+        attempt_events.redactor.value(_unsealed_receipt(attempt_events, task, host, commit)),
+        get_or_make_key(host.state),
+    )
 
 
-def _unsealed(recorder: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
-    record, attempt = recorder.record, recorder.attempt
+def _unsealed_receipt(attempt_events: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
+    record, attempt = attempt_events.record, attempt_events.attempt
     return Receipt(
         attempt=attempt.id,
         agent=attempt.agent,

@@ -17,7 +17,7 @@ GROUP = "corral.scorers"
 MOST_PATCH = 16 << 20
 
 
-class Scored(Struct, frozen=True, kw_only=True):
+class ScorerInput(Struct, frozen=True, kw_only=True):
     """What a plug-in is given: the attempt as the run document has it, and its change as a patch."""
 
     attempt: Attempt
@@ -25,7 +25,7 @@ class Scored(Struct, frozen=True, kw_only=True):
     patch: str
 
 
-Scorer = Callable[[Scored], float]
+Scorer = Callable[[ScorerInput], float]
 
 
 def plug_in(name: str) -> Scorer | None:
@@ -46,7 +46,7 @@ async def score(scorers: Sequence[str], host: Host, attempt: Attempt, say: Calla
     known = {name: plug_in(name) for name in scorers}
     for name, scorer in known.items():
         if scorer is not None:
-            given = Scored(attempt=attempt, task=host.task.prompt, patch=await _patch(host, attempt))
+            given = ScorerInput(attempt=attempt, task=host.task.prompt, patch=await _patch(host, attempt))
             try:
                 value = float(await asyncio.to_thread(scorer, given))
             except Exception as error:  # noqa: BLE001 -- anybody's code

@@ -16,7 +16,7 @@ from corral.machines import checks as checking
 from corral.machines.host import Host
 from corral.machines.network import is_open
 from corral.machines.workspace_host import WorkspaceHost
-from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally, TestOrder
+from corral.model import ENCODER, AttemptRecord, CheckObservation, CheckResult, EvidenceRun, Tally, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
 from corral.model.flow import Task
@@ -64,20 +64,20 @@ class TreeRuns:
         tree: Tree,
         commit: str | None,
         told: Callable[[CheckResult], None],
-        again: Callable[[Sequence[Seen]], Awaitable[bool]] | None = None,
-    ) -> tuple[Seen, ...]:
+        again: Callable[[Sequence[CheckObservation]], Awaitable[bool]] | None = None,
+    ) -> tuple[CheckObservation, ...]:
         """Run all checks on a commit, or find out that they were; a failure is looked at twice if `again` says so."""
-        found = await self.unnoted(tree, commit, told, again)
+        found = await self.run_unnoted(tree, commit, told, again)
         await self.note(tree, commit, found)
         return found
 
-    async def unnoted(
+    async def run_unnoted(
         self,
         tree: Tree,
         commit: str | None,
         told: Callable[[CheckResult], None],
-        again: Callable[[Sequence[Seen]], Awaitable[bool]] | None = None,
-    ) -> tuple[Seen, ...]:
+        again: Callable[[Sequence[CheckObservation]], Awaitable[bool]] | None = None,
+    ) -> tuple[CheckObservation, ...]:
         """Do the same, and leave it to the caller to note it: runs side by side end in any order."""
         key, name = await self.key(commit, tree), NAMES[tree]
         async with _flight(key):
@@ -88,10 +88,10 @@ class TreeRuns:
                     told(each.result)
             else:
                 found = await self.checked(name, commit, self._task.checks, told)
-            failed = [place for place, each in enumerate(found, 1) if unexplained(each.result)]
+            failed = [place for place, each in enumerate(found, 1) if is_unexplained(each.result)]
             if failed and not self._host.stop.is_set() and (again is None or await again(found)):
                 # A later check may need what an earlier one made, so those before it are run too.
-                more = await self.checked(f"{name}2", commit, self._task.checks[: failed[-1]], unheard)
+                more = await self.checked(f"{name}2", commit, self._task.checks[: failed[-1]], ignore_result)
                 results = results_of(found)
                 for place in failed:
                     results[place - 1] = failures.once_more(results[place - 1], more[place - 1].result)
@@ -102,7 +102,7 @@ class TreeRuns:
 
     async def checked(
         self, name: str, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
-    ) -> tuple[Seen, ...]:
+    ) -> tuple[CheckObservation, ...]:
         """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
         lay = held_out.layer(self._host) if name.startswith("heldout") else None
         host = self._host_of(name)
@@ -114,7 +114,7 @@ class TreeRuns:
                 raise
             note = f"its workspace could not be set up: {error}"
             results = [CheckResult(command=check, exit_code=1, seconds=0.0, note=note) for check in checks]
-            return tuple(Seen(result=each) for each in results)
+            return tuple(CheckObservation(result=each) for each in results)
 
     def folder(self, name: str) -> Path:
         """Return where a checkout beside the attempt's own is made."""
@@ -146,16 +146,16 @@ class TreeRuns:
         shared = self._host.boxes.fitted.resolved.paths("writable")
         return not shared and not any(is_open(self._host.level, net) for net in nets)
 
-    def known(self, key: str) -> Seen | None:
+    def known(self, key: str) -> CheckObservation | None:
         """Return what is remembered of one program."""
         found = self._store.history.check_results(key, time.time()) if self._store else None
         return found[0] if found else None
 
-    def keep(self, key: str, found: Sequence[Seen]) -> None:
+    def keep(self, key: str, found: Sequence[CheckObservation]) -> None:
         if self._store:
             self._store.history.keep_check_results(key, found, time.time())
 
-    async def note(self, tree: Tree, commit: str | None, found: Sequence[Seen]) -> None:
+    async def note(self, tree: Tree, commit: str | None, found: Sequence[CheckObservation]) -> None:
         self.trees[tree] = await self._host.repository.tree_of(commit) if commit else ""
         self.runs += [
             EvidenceRun(
@@ -196,15 +196,15 @@ class TreeRuns:
         return hashlib.sha256(ENCODER.encode(parts)).hexdigest()
 
 
-def with_results(seen: Sequence[Seen], results: Sequence[CheckResult]) -> tuple[Seen, ...]:
+def with_results(seen: Sequence[CheckObservation], results: Sequence[CheckResult]) -> tuple[CheckObservation, ...]:
     return tuple(structs.replace(each, result=result) for each, result in zip(seen, results, strict=True))
 
 
-def results_of(seen: Sequence[Seen]) -> list[CheckResult]:
+def results_of(seen: Sequence[CheckObservation]) -> list[CheckResult]:
     return [each.result for each in seen]
 
 
-def unexplained(result: CheckResult) -> bool:
+def is_unexplained(result: CheckResult) -> bool:
     return not result.passed and not result.note and result.again is None
 
 
@@ -217,5 +217,5 @@ def _brings_more(host: Host) -> bool:
     return bool(host.plan.setup.copy) or (host.repository.folder / ".worktreeinclude").exists()
 
 
-def unheard(_: CheckResult) -> None:
+def ignore_result(_: CheckResult) -> None:
     """Tell nobody: what is compared with is not the attempt's own doing."""

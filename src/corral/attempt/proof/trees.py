@@ -11,14 +11,14 @@ from typing import Literal
 from msgspec import Struct, field, structs
 
 from corral.machines.host import Host
-from corral.model import Doubt, Steered
+from corral.model import Doubt, SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks import steering
-from corral.rules.checks.steering import Change, Harness, Side, roles
+from corral.rules.checks.steering import Harness, PathChange, Side, roles
 from corral.rules.checks.steering.programs import Programs
 from corral.world.git import blobs, collect, pins, snapshots
-from corral.world.git.collect import Entry
-from corral.world.git.merge_commits import Combined
+from corral.world.git.collect import CommitEntry
+from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import GITLINK, ChangedBlob, Repository
 
 #: What reading an agent's files can come to.
@@ -34,7 +34,7 @@ TAKEN_OUT = ("put back", "removed", "merged", "new test")
 Contents = dict[tuple[Side, str], bytes | None]
 
 
-class Looked(Struct, kw_only=True):
+class ReadChange(Struct, kw_only=True):
     """A change and all that was read of it."""
 
     base: str | None  #: None: an empty tree
@@ -46,9 +46,9 @@ class Looked(Struct, kw_only=True):
     contents: Contents = field(default_factory=dict[tuple[Side, str], "bytes | None"])
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[PathChange]:
         files = ((path, each) for path, each in self.changed.items() if GITLINK not in (each.mode, each.old_mode))
-        return [Change(path, _kind(each)) for path, each in files]
+        return [PathChange(path, _kind(each)) for path, each in files]
 
     def judged(self, checks: Sequence[str], shadows: Sequence[str]) -> tuple[Harness, list[Doubt]]:
         """Return what steers the checks, and what speaks against the product itself."""
@@ -72,31 +72,31 @@ class Looked(Struct, kw_only=True):
         """Return the programs and files that its checks run."""
         return steering.programs_of(self.changes, self.task.checks, list(self.listed), self.contents)
 
-    def _test_modules(self) -> Iterator[Steered]:
+    def _test_modules(self) -> Iterator[SteeringFile]:
         """Return submodules of tests that lead to another commit."""
         for path, each in self.changed.items():
             if GITLINK in (each.mode, each.old_mode) and roles.is_test(f"{path}/x"):
                 free = self.task.type == "test" or roles.is_named(self.task, path)
                 how = "allowed" if free else "put back" if each.before else "removed"
-                yield Steered(path=path, how=how, why="a submodule of tests")
+                yield SteeringFile(path=path, how=how, why="a submodule of tests")
 
-    def _not_executable(self, harness: Harness) -> Iterator[Steered]:
+    def _not_executable(self, harness: Harness) -> Iterator[SteeringFile]:
         """Return files that lost their executable bit: a script may run only those that have it."""
         steered = {each.path for each in harness.steered}
         for path, each in self.changed.items():
             lost = each.old_mode == EXECUTABLE and each.mode == PLAIN
             if lost and path not in steered:
                 how = "allowed" if roles.is_named(self.task, path) else "put back"
-                yield Steered(path=path, how=how, why=NOT_EXECUTABLE)
+                yield SteeringFile(path=path, how=how, why=NOT_EXECUTABLE)
 
 
-async def look(repository: Repository, base: str | None, commit: str, task: Task) -> Looked:
+async def look(repository: Repository, base: str | None, commit: str, task: Task) -> ReadChange:
     """Read a change, and whatever of both sides says what steers its checks."""
     changed = {each.path: each for each in await repository.blobs_changed(base, commit, modules=True)}
-    looked = Looked(base=base, commit=commit, task=task, changed=changed, listed=await listed(repository, base))
+    looked = ReadChange(base=base, commit=commit, task=task, changed=changed, listed=await list_files(repository, base))
     changes = looked.changes
     for _ in range(MOST_ROUNDS):
-        wanted = await asyncio.to_thread(_wanted, changes, looked)
+        wanted = await asyncio.to_thread(_wanted_files, changes, looked)
         asked = [each for each in wanted if each not in looked.contents]
         if not asked:
             break
@@ -104,14 +104,14 @@ async def look(repository: Repository, base: str | None, commit: str, task: Task
     return looked
 
 
-def _wanted(changes: Sequence[Change], looked: Looked) -> list[tuple[Side, str]]:
+def _wanted_files(changes: Sequence[PathChange], looked: ReadChange) -> list[tuple[Side, str]]:
     try:
-        return steering.wanted(changes, looked.task.checks, list(looked.listed), looked.contents)
+        return steering.missing_contents(changes, looked.task.checks, list(looked.listed), looked.contents)
     except TROUBLES:  # it is met again, and reported, when all of it is judged
         return []
 
 
-async def listed(repository: Repository, base: str | None) -> dict[str, str]:
+async def list_files(repository: Repository, base: str | None) -> dict[str, str]:
     """Return the files of a commit and their blobs."""
     if base is None:
         return {}
@@ -120,7 +120,7 @@ async def listed(repository: Repository, base: str | None) -> dict[str, str]:
     return {path: about.split(" ")[2] for about, _, path in rows if " blob " in about}
 
 
-async def _read(repository: Repository, looked: Looked, asked: Sequence[tuple[Side, str]]) -> None:
+async def _read(repository: Repository, looked: ReadChange, asked: Sequence[tuple[Side, str]]) -> None:
     names = {each: _blob(looked, *each) for each in asked}
     found = await blobs.contents(repository, [name for name in names.values() if name])
     for each, name in names.items():
@@ -132,7 +132,7 @@ async def _read(repository: Repository, looked: Looked, asked: Sequence[tuple[Si
         looked.contents[each] = content
 
 
-def _blob(looked: Looked, side: Side, path: str) -> str | None:
+def _blob(looked: ReadChange, side: Side, path: str) -> str | None:
     changed = looked.changed.get(path)
     if changed is None:
         return looked.listed.get(path)
@@ -151,9 +151,9 @@ def differs(harness: Harness, *, strict: bool) -> bool:
     return any(each.how in TAKEN_OUT or (strict and each.how == "allowed") for each in harness.steered)
 
 
-async def harness_commit(host: Host, name: str, looked: Looked, harness: Harness, *, strict: bool) -> str:
+async def harness_commit(host: Host, name: str, looked: ReadChange, harness: Harness, *, strict: bool) -> str:
     """Make the delivered work with the base's own tests; `strict`: also where the task lets them change."""
-    entries: dict[str, Entry | None] = {}
+    entries: dict[str, CommitEntry | None] = {}
     contents: dict[str, bytes] = {}
     for each in harness.steered:
         if each.how == "allowed" and not strict:
@@ -168,24 +168,24 @@ async def harness_commit(host: Host, name: str, looked: Looked, harness: Harness
             contents[each.path] = harness.merged[each.path]
             entries[each.path] = _entry(changed.mode or changed.old_mode, changed.after or changed.before)
     _clear_the_way(entries, looked)
-    return await made(host, name, looked.commit, entries, contents)
+    return await make_commit(host, name, looked.commit, entries, contents)
 
 
-async def control_commit(host: Host, looked: Looked, steered: Sequence[Steered]) -> str:
+async def control_commit(host: Host, looked: ReadChange, steered: Sequence[SteeringFile]) -> str:
     """Make the base with the files that the task lets change, and new tests, but nothing of the product."""
-    entries: dict[str, Entry | None] = {}
+    entries: dict[str, CommitEntry | None] = {}
     for each in steered:
         changed = looked.changed.get(each.path)
         if changed is not None and each.how in ("allowed", "new test"):
             entries[each.path] = _entry(changed.mode, changed.after)
-    return await made(host, "control", looked.base or looked.commit, entries, {})
+    return await make_commit(host, "control", looked.base or looked.commit, entries, {})
 
 
-def _entry(mode: str | None, blob: str | None) -> Entry | None:
-    return Entry(mode, blob) if mode and blob else None
+def _entry(mode: str | None, blob: str | None) -> CommitEntry | None:
+    return CommitEntry(mode, blob) if mode and blob else None
 
 
-def _clear_the_way(entries: dict[str, Entry | None], looked: Looked) -> None:
+def _clear_the_way(entries: dict[str, CommitEntry | None], looked: ReadChange) -> None:
     """Take out what the work has below a path that is a file again."""
     files = {path for path, entry in entries.items() if entry}
     for path, changed in looked.changed.items():
@@ -193,16 +193,16 @@ def _clear_the_way(entries: dict[str, Entry | None], looked: Looked) -> None:
             entries[path] = None
 
 
-async def made(
-    host: Host, name: str, commit: str, entries: Mapping[str, Entry | None], contents: Mapping[str, bytes]
+async def make_commit(
+    host: Host, name: str, commit: str, entries: Mapping[str, CommitEntry | None], contents: Mapping[str, bytes]
 ) -> str:
     """Make a commit; a ref leads to it while it is needed, so that no `git gc` takes it."""
 
-    async def make(repository: Repository) -> Combined:
-        return Combined(await collect.with_entries(repository, commit, entries, contents, "for its checks alone"))
+    async def make(repository: Repository) -> CombinedCommit:
+        return CombinedCommit(await collect.with_entries(repository, commit, entries, contents, "for its checks alone"))
 
     async with host.repository_lock():
-        found = await pins.combined_and_pinned(host.repository, _pin(host, name), make)
+        found = await pins.combine_and_pin(host.repository, _pin(host, name), make)
     return found.commit or commit
 
 

@@ -8,37 +8,37 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from corral.attempt.proof import altering, outside
-from corral.attempt.proof.tree_runs import TreeRuns, unheard
-from corral.attempt.proof.trees import Looked
+from corral.attempt.proof.tree_runs import TreeRuns, ignore_result
+from corral.attempt.proof.trees import ReadChange
 from corral.machines.host import Host
-from corral.model import Seen
+from corral.model import CheckObservation
 from corral.model.evidence import Tree
 from corral.rules.checks import grading, reordered_runs
-from corral.rules.checks.altering import Altered
-from corral.rules.checks.grading import Ran, Work
-from corral.rules.checks.outside import Outside
+from corral.rules.checks.altering import AlteredFiles
+from corral.rules.checks.grading import CheckRuns, WorkFacts
+from corral.rules.checks.outside import OutsideVerdict
 
 
-class _Tried(Struct, frozen=True, kw_only=True):
+class _Trial(Struct, frozen=True, kw_only=True):
     tree: Tree
     commit: str
-    found: tuple[Seen, ...]
+    found: tuple[CheckObservation, ...]
     words: str
 
 
 class Trials:
     """Tries to show that the tests which one work passes would pass anyway."""
 
-    def __init__(self, host: Host, trees: TreeRuns, looked: Looked, commit: str, made: list[str]) -> None:
+    def __init__(self, host: Host, trees: TreeRuns, looked: ReadChange, commit: str, made: list[str]) -> None:
         """`made` gets the names of commits for checks alone."""
         self._host, self._trees, self._looked, self._commit, self._made = host, trees, looked, commit, made
-        self._change = Altered()
+        self._change = AlteredFiles()
 
-    async def tried(self, ran: Ran, work: Work, ids: Sequence[str]) -> tuple[Ran, Work]:
+    async def tried(self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str]) -> tuple[CheckRuns, WorkFacts]:
         """Run all of them, side by side where nothing is shared between their boxes; `ids` show progress."""
-        altered = asyncio.ensure_future(self._altered(ran, work, ids))
-        turned = asyncio.ensure_future(self._turned(ran, work, ids, altered))
-        probed = asyncio.ensure_future(self._probed(ran, work, turned))
+        altered = asyncio.ensure_future(self._run_altered(ran, work, ids))
+        turned = asyncio.ensure_future(self._run_reordered(ran, work, ids, altered))
+        probed = asyncio.ensure_future(self._run_probes(ran, work, turned))
         try:
             found = [await altered, await turned]
             outside_tests = await probed
@@ -53,45 +53,49 @@ class Trials:
         ran = structs.replace(ran, **{each.tree: each.found for each in found if each})
         return ran, structs.replace(work, altered=self._change, outside=outside_tests)
 
-    async def _slot(self, before: asyncio.Future[_Tried | None]) -> None:
+    async def _slot(self, before: asyncio.Future[_Trial | None]) -> None:
         """Wait for the one before, where they cannot run at once."""
         if not self._trees.side_by_side:
             await asyncio.wait([before])
 
-    async def _altered(self, ran: Ran, work: Work, ids: Sequence[str]) -> _Tried | None:
+    async def _run_altered(self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str]) -> _Trial | None:
         """Run the checks with other expected values in the tests that the work made pass: these must fail."""
         failed = [each.result.command for each in ran.base or () if not each.result.passed]
-        change = await altering.altered(self._host, self._looked, self._commit, ids, failed)
+        change = await altering.alter_tests(self._host, self._looked, self._commit, ids, failed)
         if not change.files:
             return None
         commit = await altering.commit_of(self._host, self._commit, change)
         self._made.append(altering.NAME)
-        if order := reordered_runs.altered_alone(change, every=grading.needs_every_test(work)):
+        if order := reordered_runs.order_alone(change, every=grading.needs_every_test(work)):
             self._trees.orders["altered"] = order
-        found = await self._trees.unnoted("altered", commit, unheard, again=_never)
+        found = await self._trees.run_unnoted("altered", commit, ignore_result, again=_never)
         self._change = change
         ends = {name for each in found if each.report for name in each.report.tests}
         count = sum(map(len, change.scripts.values())) + sum(each.id in ends for each in change.tests)
         what = "one altered test" if count == 1 else f"{count or 'no'} altered tests"
-        return _Tried(tree="altered", commit=commit, found=found, words=f"with {what}, which must fail")
+        return _Trial(tree="altered", commit=commit, found=found, words=f"with {what}, which must fail")
 
-    async def _turned(
-        self, ran: Ran, work: Work, ids: Sequence[str], before: asyncio.Future[_Tried | None]
-    ) -> _Tried | None:
+    async def _run_reordered(
+        self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str], before: asyncio.Future[_Trial | None]
+    ) -> _Trial | None:
         """Run tests in the opposite order, for a part of the time that they took."""
         await self._slot(before)
-        runs = [now for _, now in grading.seen_of(ran, work)]
-        order = reordered_runs.turned(ids, runs, self._trees.taken_seconds)
+        runs = [now for _, now in grading.counting_runs(ran, work)]
+        order = reordered_runs.reversed_order(ids, runs, self._trees.taken_seconds)
         if order is None:
             return None
         self._trees.orders["reordered"] = order
-        found = await self._trees.unnoted("reordered", self._commit, unheard, again=_never)
-        return _Tried(tree="reordered", commit=self._commit, found=found, words="with tests in the opposite order")
+        found = await self._trees.run_unnoted("reordered", self._commit, ignore_result, again=_never)
+        return _Trial(tree="reordered", commit=self._commit, found=found, words="with tests in the opposite order")
 
-    async def _probed(self, ran: Ran, work: Work, before: asyncio.Future[_Tried | None]) -> Outside:
+    async def _run_probes(
+        self, ran: CheckRuns, work: WorkFacts, before: asyncio.Future[_Trial | None]
+    ) -> OutsideVerdict:
         await self._slot(before)
-        return await outside.probed(self._host, self._looked, self._commit, grading.seen_of(ran, work), self._trees)
+        return await outside.probe_outside(
+            self._host, self._looked, self._commit, grading.counting_runs(ran, work), self._trees
+        )
 
 
-async def _never(_: Sequence[Seen]) -> bool:
+async def _never(_: Sequence[CheckObservation]) -> bool:
     return False

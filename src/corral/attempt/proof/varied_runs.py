@@ -21,18 +21,18 @@ from corral.model.flow import Node, Task
 from corral.rules.checks.outside import programs
 from corral.rules.checks.steering import roles
 from corral.rules.race import variation, varied_calls
-from corral.rules.race.variation import Answer
-from corral.rules.race.varied_calls import Call
+from corral.rules.race.variation import RivalAnswer
+from corral.rules.race.varied_calls import ProductCall
 from corral.world.git import blobs
 from corral.world.git.repository import Repository
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.workspace import checkout
 
 NAME = "vary"  #: of the checkout and the log, beside an attempt's own
 MOST_FILES = 200  #: of tests that are read
 NOTHING_TO_VARY = "the base's tests call nothing that was changed with plain values"
 
-Found = Mapping[str, Variation]
+VariationResult = Mapping[str, Variation]
 
 
 class Variations:
@@ -40,7 +40,7 @@ class Variations:
 
     def __init__(self, plan: RunPlan, state: Path, wake: Callable[[], None]) -> None:
         self._plan, self._state, self._wake = plan, state, wake
-        self._tasks: dict[str, asyncio.Task[Found]] = {}
+        self._tasks: dict[str, asyncio.Task[VariationResult]] = {}
 
     @property
     def at_work(self) -> bool:
@@ -53,7 +53,7 @@ class Variations:
             task.add_done_callback(lambda _: self._wake())
             self._tasks[node.id] = task
 
-    def ended(self) -> list[tuple[str, Found]]:
+    def ended(self) -> list[tuple[str, VariationResult]]:
         """Return what was found out since, by node."""
         over = [(node, task) for node, task in self._tasks.items() if task.done()]
         for node, _ in over:
@@ -67,7 +67,7 @@ class Variations:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-async def compare(plan: RunPlan, task: Task, state: Path, records: Sequence[AttemptRecord]) -> Found:
+async def compare(plan: RunPlan, task: Task, state: Path, records: Sequence[AttemptRecord]) -> VariationResult:
     """Run the same varied calls on the work of each; what fails there gives no answer, and never fails the race."""
     repository = repository_of(plan, state)
     try:
@@ -82,27 +82,27 @@ async def compare(plan: RunPlan, task: Task, state: Path, records: Sequence[Atte
     roots = list(dict.fromkeys([known[call.module] for call in calls] + ["."]))
     program = programs.python(calls, roots, variation.MARK, errors=True)
     command = programs.command(program, programs.python_of(task.checks), "main.py", {})
-    by_tree: dict[str, list[Answer]] = {}
+    by_tree: dict[str, list[RivalAnswer]] = {}
     for each in records:
         if each.tree not in by_tree:
             host = Host(plan, task, repository, state, each.attempt.id)
-            by_tree[each.tree] = await _asked(host, each, each.attempt.commit, command, len(calls))
+            by_tree[each.tree] = await _run_calls(host, each, each.attempt.commit, command, len(calls))
     given = {each.attempt.id: by_tree[each.tree] for each in records}
-    found = variation.compared(calls, given)
+    found = variation.compare_rivals(calls, given)
     base = records[0].compared_with or records[0].base
     if base and any(each.majority and each.group > 1 for each in found.values()):
         host = Host(plan, task, repository, state, records[0].attempt.id)
-        found = variation.compared(calls, given, await _asked(host, records[0], base, command, len(calls)))
+        found = variation.compare_rivals(calls, given, await _run_calls(host, records[0], base, command, len(calls)))
     return found
 
 
-def _calls(sources: Sequence[str], known: Mapping[str, str]) -> tuple[Call, ...]:
+def _calls(sources: Sequence[str], known: Mapping[str, str]) -> tuple[ProductCall, ...]:
     return varied_calls.with_own(varied_calls.found_in(sources, known))
 
 
 async def _sources(repository: Repository, base: str | None, checks: Sequence[str]) -> list[str]:
     """Return the Python code that checked the base: its tests, and what the checks name or hold themselves."""
-    listed = await trees.listed(repository, base)
+    listed = await trees.list_files(repository, base)
     named = {word.removeprefix("./") for check in checks for word in re.findall(r"[\w./-]+\.py\b", check)}
     paths = [path for path in listed if path.endswith(".py") and (path in named or roles.is_test(path))]
     found = await blobs.contents(repository, [listed[path] for path in paths[:MOST_FILES]])
@@ -120,11 +120,13 @@ def _inline(checks: Sequence[str]) -> list[str]:
     return found
 
 
-async def _asked(host: Host, record: AttemptRecord, commit: str | None, command: str, calls: int) -> list[Answer]:
+async def _run_calls(
+    host: Host, record: AttemptRecord, commit: str | None, command: str, calls: int
+) -> list[RivalAnswer]:
     """Run the program on a commit, in a clean checkout and the box of a check of one attempt."""
     folder = Path(record.folder).with_name(f"{record.attempt.id}-{NAME}")
     host.base = record.base
-    limits = Limits(timeout_seconds=min(variation.MOST_SECONDS, host.task.time_limit_seconds))
+    limits = ProcessLimits(timeout_seconds=min(variation.MOST_SECONDS, host.task.time_limit_seconds))
     tail = Tail(variation.MOST_OUTPUT)
     try:
         await host.fit_again(record.attempt.agent)
@@ -135,7 +137,7 @@ async def _asked(host: Host, record: AttemptRecord, commit: str | None, command:
             host.boxes, host.redactor, command, box, limits, Kept(Log(host.logs / f"{NAME}.log"), tail, network)
         )
     except CorralError:
-        return [Answer()] * calls
+        return [RivalAnswer()] * calls
     finally:
         await checkout.remove(folder)
     printed = variation.MARK in tail.text()

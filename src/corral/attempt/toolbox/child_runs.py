@@ -22,7 +22,7 @@ from corral.model.events import Noted
 from corral.model.flow import AgentChoice, Flow, Node, Task
 from corral.rules.context.tools import SpawnTask
 from corral.rules.money import spawning
-from corral.rules.money.spawning import Standing
+from corral.rules.money.spawning import SpawnStatus
 from corral.rules.text import names
 from corral.store.records import LEASE_SECONDS, Child
 from corral.world import clock
@@ -40,10 +40,12 @@ ENDED = "These that you spawned have ended without a result; spawn what you stil
 class Children:
     """The children of one attempt."""
 
-    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, where: AttemptMachine) -> None:
-        self._office, self._recorder, self._node = office, recorder, node
+    def __init__(
+        self, toolbox_context: RunContext, attempt_events: AttemptEvents, node: Node, where: AttemptMachine
+    ) -> None:
+        self._context, self._recorder, self._node = toolbox_context, attempt_events, node
         self._machine, self._host = where.machine, where.host
-        self._run, self._attempt = recorder.record.run, recorder.attempt.id
+        self._run, self._attempt = attempt_events.record.run, attempt_events.attempt.id
 
     def spawn(self, asked: SpawnTask) -> str:
         """Open a run below this one and drive it; return its name."""
@@ -53,7 +55,7 @@ class Children:
         plan = self._plan(asked, choice)
         now = time.time()
         run = names.run_id(int(now * 1000), int.from_bytes(os.urandom(4)))
-        with self._office.store.transaction():
+        with self._context.store.transaction():
             child = self._child(run, asked.budget_usd, now)
             task = structs.replace(plan.flow.nodes[0].task, budget_usd=child.budget_usd)
             plan = structs.replace(plan, flow=_flow(task, choice))
@@ -64,23 +66,23 @@ class Children:
                 plan=plan,
                 created=now,
                 clock=clock.reading(),
-                owner=self._office.family.owner,
+                owner=self._context.family.owner,
                 lease_until=now + LEASE_SECONDS,
             )
-            self._office.store.add_run(record)
-            self._office.lineage.add(child)
-            self._office.store.ledger.adopt(run, self._run)
+            self._context.store.add_run(record)
+            self._context.lineage.add(child)
+            self._context.store.ledger.adopt(run, self._run)
         why = f" ({asked.reason})" if asked.reason else ""
         role = f" as {asked.role}" if asked.role else ""
         self._recorder.emit(Noted(f"spawned run {run}: {choice}{role}{why}"))
-        self._office.family.start(run, self._office.listen)
+        self._context.family.start(run, self._context.listen)
         return run
 
     async def result(self, name: str, wait_seconds: float) -> dict[str, Any]:
         """Tell how a child is, and what came of it."""
         child = self._own(name)
-        await self._office.family.wait(child.run, wait_seconds)
-        run = self._office.family.document(child.run)
+        await self._context.family.wait(child.run, wait_seconds)
+        run = self._context.family.document(child.run)
         told: dict[str, Any] = {"child": run.run, "status": run.status, "over": run.status not in OPEN}
         if run.status in OPEN:
             return told
@@ -96,65 +98,65 @@ class Children:
         return told
 
     async def stop(self, name: str) -> None:
-        await self._office.family.stop(self._own(name).run)
+        await self._context.family.stop(self._own(name).run)
 
     async def stop_all(self) -> None:
         """End what is not over yet: nobody waits for it any more."""
         for child in self._open():
             self._recorder.emit(Noted(f"run {child.run} is stopped: the attempt that spawned it has ended"))
-            await self._office.family.stop(child.run)
+            await self._context.family.stop(child.run)
 
     async def pause_all(self) -> None:
         """Let what is not over yet rest: who goes on with the attempt goes on with it."""
         for child in self._open():
-            await self._office.family.pause(child.run)
+            await self._context.family.pause(child.run)
 
     def go_on(self) -> None:
         """Go on with children of the attempt that this one continues."""
         for child in self._open():
             self._recorder.emit(Noted(f"run {child.run}, which an earlier try spawned, goes on"))
-            self._office.family.go_on(child.run, self._office.listen)
+            self._context.family.go_on(child.run, self._context.listen)
 
     def words(self) -> str:
         """Return what an agent must know that goes on where another was cut off."""
         told: list[str] = []
         lost: list[str] = []
-        for child in self._office.lineage.below_attempt(self._attempt):
-            run = self._office.store.run(child.run)
+        for child in self._context.lineage.below_attempt(self._attempt):
+            run = self._context.store.run(child.run)
             words = f"- {child.run} ({run.status}): {' '.join(run.plan.flow.title.split())[:MOST_TITLE]}"
             (told if run.status in (*OPEN, "done", "partial") else lost).append(words)
         parts = [[SPAWNED, *told] if told else [], [ENDED, *lost] if lost else []]
         return "\n".join(line for part in parts for line in part)
 
     def abandon(self) -> None:
-        for child in self._office.lineage.below_attempt(self._attempt):
-            self._office.family.abandon(child.run)
+        for child in self._context.lineage.below_attempt(self._attempt):
+            self._context.family.abandon(child.run)
 
     def held_usd(self) -> float:
         """Return what counts for all below this node: what was spent and reserved, or promised to those at work."""
-        lineage, held = self._office.lineage, 0.0
+        lineage, held = self._context.lineage, 0.0
         for child in lineage.below_node(self._run, self._node.id):
-            at_work = self._office.store.run(child.run).status in OPEN
-            held += max(sum(held_usd(self._office.store, child.run)), (child.budget_usd or 0.0) if at_work else 0.0)
+            at_work = self._context.store.run(child.run).status in OPEN
+            held += max(sum(held_usd(self._context.store, child.run)), (child.budget_usd or 0.0) if at_work else 0.0)
         return held
 
     # --- parts of a child
 
     def _open(self) -> list[Child]:
-        found = self._office.lineage.below_attempt(self._attempt)
-        return [child for child in found if self._office.store.run(child.run).status in OPEN]
+        found = self._context.lineage.below_attempt(self._attempt)
+        return [child for child in found if self._context.store.run(child.run).status in OPEN]
 
     def _own(self, name: str) -> Child:
-        for child in self._office.lineage.below_attempt(self._attempt):
+        for child in self._context.lineage.below_attempt(self._attempt):
             if child.run == name:
                 return child
         raise BadRequest(f"you have no child `{name[:80]}`", hint="spawn_task returns its name")
 
     def _child(self, run: str, asked_usd: float, now: float) -> Child:
-        lineage = self._office.lineage
+        lineage = self._context.lineage
         mine = lineage.of(self._run)
         root, depth = (mine.root, mine.depth) if mine else (self._run, 0)
-        standing = Standing(depth=depth, family=lineage.count(root), left_usd=self._left_usd())
+        limit_status = SpawnStatus(depth=depth, family=lineage.count(root), left_usd=self._left_usd())
         return Child(
             run=run,
             root=root,
@@ -162,14 +164,14 @@ class Children:
             node=self._node.id,
             attempt=self._attempt,
             depth=depth + 1,
-            budget_usd=spawning.budget(self._host.plan.toolbox, standing, asked_usd),
+            budget_usd=spawning.budget(self._host.plan.toolbox, limit_status, asked_usd),
             at=now,
         )
 
     def _left_usd(self) -> float | None:
         """Return what neither this attempt nor a child has spent or been promised."""
-        left = self._recorder.purse.left()
-        return None if left is None else left - self._recorder.purse.spent
+        left = self._recorder.budget.left()
+        return None if left is None else left - self._recorder.budget.spent
 
     def _choice(self, asked: str) -> AgentChoice:
         flow, rules = self._host.plan.flow, self._host.plan.toolbox
@@ -200,8 +202,8 @@ class Children:
             idle_seconds=mine.idle_seconds,
         )
         trial = AgentTask(prompt=asked.task, workspace=plan.repo, home="/", model=choice.model)
-        dressed = self._office.dress(choice.name, choice.account)
-        dressed.resolve(dressed.agent.start(trial))  # what cannot start is refused now
+        resolved = self._context.connect_agent(choice.name, choice.account)
+        resolved.resolve(resolved.agent.start(trial))  # what cannot start is refused now
         # It counts, but waits for no slot: who spawned it holds one, and waits for it.
         return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never", limits=SlotLimits())
 

@@ -16,7 +16,7 @@ from corral.store.interface import Store
 LOOK_SECONDS = 1.0
 
 
-class RunDriver(Protocol):
+class RunExecutor(Protocol):
     """What drives the runs of a family."""
 
     def drive(self, run: str, listen: Listener) -> Awaitable[object]: ...
@@ -52,9 +52,9 @@ class Wakeups:
 class ChildRuns:
     """The runs that this process drives, as far as one spawns another."""
 
-    def __init__(self, owner: str, drives: RunDriver) -> None:
+    def __init__(self, owner: str, drives: RunExecutor) -> None:
         self.owner, self._drives = owner, drives
-        self.rings = Wakeups()
+        self.wakeups = Wakeups()
         self._driven: dict[str, asyncio.Task[object]] = {}
 
     def start(self, run: str, listen: Listener) -> None:
@@ -79,14 +79,14 @@ class ChildRuns:
     async def stop(self, run: str) -> None:
         """Stop a child and wait until its work is saved; one that nobody drives any more is ended here."""
         await self._drives.stop_child(run)
-        await self._ended(run)
+        await self._wait_ended(run)
 
     async def pause(self, run: str) -> None:
         """Let a child rest with its parent; one that nobody drives rests already."""
         self._drives.pause_child(run)
-        await self._ended(run)
+        await self._wait_ended(run)
 
-    async def _ended(self, run: str) -> None:
+    async def _wait_ended(self, run: str) -> None:
         if (task := self._driven.get(run)) is not None:
             await asyncio.wait([task])
 
@@ -109,8 +109,8 @@ class RunContext:
     """All that a toolbox of one run needs besides its own attempt."""
 
     def __init__(
-        self, family: ChildRuns, store: Store, dress: Callable[[str, str | None], ResolvedAgent], listen: Listener
+        self, family: ChildRuns, store: Store, resolve: Callable[[str, str | None], ResolvedAgent], listen: Listener
     ) -> None:
-        self.family, self.store, self.dress, self.listen = family, store, dress, listen
+        self.family, self.store, self.connect_agent, self.listen = family, store, resolve, listen
         self.mail = store.mail(mail.MOST_DELIVERIES)
         self.lineage = store.lineage

@@ -17,7 +17,7 @@ MOST_CHARACTERS = 50_000  #: at once; a program that takes the answer has limits
 MOST_FILE_BYTES = 8 << 20
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class TextPart(Struct, frozen=True, kw_only=True):
     """A part of something long."""
 
     node: str
@@ -27,13 +27,13 @@ class Piece(Struct, frozen=True, kw_only=True):
     next_offset: int | None = None
 
 
-class Results:
+class NodeResults:
     """Reads for one attempt; nothing of other runs can be named."""
 
-    def __init__(self, office: RunContext, record: AttemptRecord, host: Host) -> None:
-        self._office, self._record, self._host = office, record, host
+    def __init__(self, toolbox_context: RunContext, record: AttemptRecord, host: Host) -> None:
+        self._office, self._record, self._host = toolbox_context, record, host
 
-    def output(self, name: str, offset: int) -> Piece:
+    def output(self, name: str, offset: int) -> TextPart:
         state, attempt = self._over(name)
         return _piece(name, state.status, text_of(attempt.output), offset)
 
@@ -42,7 +42,7 @@ class Results:
         shown = [path for path in attempt.files_changed if self._may_read(path)]
         return {"node": name, "status": state.status, "commit": attempt.commit, "files": shown}
 
-    async def file(self, name: str, path: str, offset: int) -> Piece:
+    async def file(self, name: str, path: str, offset: int) -> TextPart:
         state, attempt = self._over(name)
         if attempt.commit is None:
             raise BadRequest(f"`{name}` has left no files")
@@ -100,9 +100,9 @@ def _last(state: NodeState, records: list[AttemptRecord]) -> Attempt | None:
     return next((each for each in tries if each.id == state.winner), tries[-1] if tries else None)
 
 
-def _piece(name: str, status: Status, text: str, offset: int) -> Piece:
+def _piece(name: str, status: Status, text: str, offset: int) -> TextPart:
     end = offset + MOST_CHARACTERS
-    return Piece(
+    return TextPart(
         node=name,
         status=status,
         text=text[offset:end],

@@ -14,17 +14,17 @@ from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
-from corral.attempt.toolbox.results import Results
+from corral.attempt.toolbox.results import NodeResults
 from corral.model import ENCODER, Entry, Question
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Ended, Reported
 from corral.model.flow import Node
 from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import Answer, Call, Server
+from corral.rules.context.mcp import McpCall, McpReply, Server
 from corral.rules.context.tools import AskPerson
 from corral.rules.flows import output
 from corral.version import __version__
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.secret import SecretValue
 
 MOST_QUESTIONS = 20  #: of one attempt
 
@@ -32,9 +32,9 @@ MOST_QUESTIONS = 20  #: of one attempt
 class AskUser:
     """What one attempt has asked."""
 
-    def __init__(self, recorder: AttemptEvents) -> None:
-        self._record, self._recorder = recorder.record, recorder
-        self._desk = recorder.desk()
+    def __init__(self, attempt_events: AttemptEvents) -> None:
+        self._record, self._recorder = attempt_events.record, attempt_events
+        self._run_questions = attempt_events.run_questions()
         self._entries: dict[str, Entry] = {}
 
     async def ask(self, asked: AskPerson) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class AskUser:
         if len(self._entries) >= MOST_QUESTIONS:
             raise BadRequest(f"{MOST_QUESTIONS} questions are the most", hint="decide it yourself")
         attempt = self._record.attempt.id
-        entry = self._desk.ask(
+        entry = self._run_questions.ask(
             Question(
                 key=f"{attempt}/toolbox/{len(self._entries) + 1}",
                 run=self._record.run,
@@ -69,7 +69,7 @@ class AskUser:
             held = self._recorder.held_by(entry) if wait_seconds else contextlib.nullcontext()
             with contextlib.suppress(TimeoutError), held:
                 async with asyncio.timeout(wait_seconds):
-                    entry = self._entries[ask] = await self._desk.answer(entry)
+                    entry = self._entries[ask] = await self._run_questions.answer(entry)
         if entry.open:
             return {"ask": ask, "answered": False, "hint": "go on with other work, and call read_answer later"}
         return {"ask": ask, "answered": True, "answer": entry.answer, "by": entry.answered_by}
@@ -85,28 +85,30 @@ INSTRUCTIONS = (
 
 @lru_cache(maxsize=1)
 def _server() -> Server:
-    return Server("corral", __version__, INSTRUCTIONS, tools.listed())
+    return Server("corral", __version__, INSTRUCTIONS, tools.list_tools())
 
 
-class Toolbox:
+class AttemptToolbox:
     """Answers one attempt; whoever holds the token is taken for its agent."""
 
-    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, where: AttemptMachine) -> None:
-        self._recorder, self._office, self._node, self._machine = recorder, office, node, where.machine
-        self.token = Secret(secrets.token_urlsafe(32))
-        self.mail = Mailbox(office, recorder)
-        self.results = Results(office, recorder.record, where.host)
-        self.children = Children(office, recorder, node, where)
-        self._asks = AskUser(recorder)
+    def __init__(
+        self, toolbox_context: RunContext, attempt_events: AttemptEvents, node: Node, where: AttemptMachine
+    ) -> None:
+        self._recorder, self._context, self._node, self._machine = attempt_events, toolbox_context, node, where.machine
+        self.token = SecretValue(secrets.token_urlsafe(32))
+        self.mail = Mailbox(toolbox_context, attempt_events)
+        self.results = NodeResults(toolbox_context, attempt_events.record, where.host)
+        self.children = Children(toolbox_context, attempt_events, node, where)
+        self._asks = AskUser(attempt_events)
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
-        recorder.purse.below_usd = self.children.held_usd
+        attempt_events.budget.below_usd = self.children.held_usd
 
     async def answer(self, body: bytes) -> bytes | None:
         """Answer what came over HTTP; None if nothing is to be said."""
         found, batch = mcp.read(body, _server())
-        told = [(each if isinstance(each, Answer) else await self._called(each)).body for each in found]
+        told = [(each if isinstance(each, McpReply) else await self._call_tool(each)).body for each in found]
         if not told:
             return None
         return ENCODER.encode(told if batch else told[0])
@@ -126,12 +128,12 @@ class Toolbox:
         await (self.children.pause_all() if paused else self.children.stop_all())
         self.mail.close()
 
-    async def _called(self, call: Call) -> Answer:
+    async def _call_tool(self, call: McpCall) -> McpReply:
         try:
             result = await self._do(tools.arguments(call.name, call.arguments))
         except CorralError as error:
-            return mcp.returned(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
-        return mcp.returned(call, ENCODER.encode(result).decode())
+            return mcp.call_reply(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
+        return mcp.call_reply(call, ENCODER.encode(result).decode())
 
     async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
         match asked:
@@ -147,8 +149,8 @@ class Toolbox:
                 thread, copies = self.mail.send(asked.to, asked.text, asked.priority, asked.thread)
                 return {"sent": copies, "thread": thread}
             case tools.ReadMail():
-                letters = await self.mail.take(asked.most, asked.wait_seconds, asked.lease_seconds)
-                return {"letters": letters, "acknowledge_within_seconds": asked.lease_seconds}
+                messages = await self.mail.take(asked.most, asked.wait_seconds, asked.lease_seconds)
+                return {"letters": messages, "acknowledge_within_seconds": asked.lease_seconds}
             case tools.AckMail():
                 return {"acknowledged": self.mail.acknowledge(asked.ids), "still_waiting": self.mail.waiting()}
             case tools.ReadThread():
@@ -173,13 +175,13 @@ class Toolbox:
         self._reports += 1
         if self._reports > MOST_REPORTS:
             raise BadRequest(f"{MOST_REPORTS} reports are the most")
-        shown = "".join(letter if letter.isprintable() else " " for letter in asked.text)
+        shown = "".join(message if message.isprintable() else " " for message in asked.text)
         self._recorder.emit(Reported(" ".join(shown.split()), asked.percent))
         return {"shown": True}
 
     def _who_is_there(self) -> dict[str, Any]:
         circle = self.mail.circle()
-        states = {state.id: state.status for state in self._office.store.nodes(circle.run)}
+        states = {state.id: state.status for state in self._context.store.nodes(circle.run)}
         nodes = [
             {"node": place.node, "status": states[place.node], "attempts": place.attempts} for place in circle.places
         ]

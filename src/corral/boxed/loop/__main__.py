@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from corral.boxed.loop.event_lines import tell
-from corral.boxed.loop.settings import Settings, Unready, read
+from corral.boxed.loop.settings import LoopSettings, Unready, read
 from corral.model import Failure
 from corral.model.events import Ended
 
@@ -23,7 +23,7 @@ def main() -> None:
     sys.exit(0 if ended.ok else 1)
 
 
-async def _work(settings: Settings, prompt: str) -> Ended:
+async def _work(settings: LoopSettings, prompt: str) -> Ended:
     try:
         from corral.boxed.loop import session  # noqa: PLC0415 -- asking for --version needs none of it
     except ImportError as error:

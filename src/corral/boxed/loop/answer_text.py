@@ -19,14 +19,14 @@ SEARCH, MIDDLE, REPLACE = (
 )
 
 
-class Whole(Struct, frozen=True):
+class WholeFileEdit(Struct, frozen=True):
     """A file as it shall be."""
 
     path: str
     text: str
 
 
-class Replace(Struct, frozen=True):
+class ReplaceEdit(Struct, frozen=True):
     """A piece of a file and what shall stand in its place."""
 
     path: str
@@ -34,7 +34,7 @@ class Replace(Struct, frozen=True):
     new: str
 
 
-class Patch(Struct, frozen=True):
+class PatchEdit(Struct, frozen=True):
     """A unified diff of one file; `path` is None where it is deleted."""
 
     path: str | None
@@ -42,24 +42,24 @@ class Patch(Struct, frozen=True):
     hunks: tuple[ModelHunk, ...]
 
 
-Edit = Whole | Replace | Patch
+Edit = WholeFileEdit | ReplaceEdit | PatchEdit
 
 
-class Answer(Struct):
+class ParsedAnswer(Struct):
     edits: list[Edit] = field(default_factory=list[Edit])
     wanted: list[str] = field(default_factory=list[str])  #: files it asks to see
     problems: list[str] = field(default_factory=list[str])
 
 
-def parse(text: str) -> Answer:
+def parse(text: str) -> ParsedAnswer:
     """Read an answer; whatever is no change is talk."""
-    answer = Answer()
-    _Reader(text.replace("\r\n", "\n").split("\n"), answer).read()
+    answer = ParsedAnswer()
+    _AnswerReader(text.replace("\r\n", "\n").split("\n"), answer).read()
     return answer
 
 
-class _Reader:
-    def __init__(self, lines: list[str], answer: Answer, path: str | None = None) -> None:
+class _AnswerReader:
+    def __init__(self, lines: list[str], answer: ParsedAnswer, path: str | None = None) -> None:
         self.lines, self.answer, self.at = lines, answer, 0
         self.path = path  # of the file spoken of
         self.is_fresh = False  # it was named just now: the next block is its content
@@ -92,16 +92,16 @@ class _Reader:
             self.path, self.is_fresh = named, True
 
     def _block(self) -> None:
-        content, self.at, is_closed = _fenced(self.lines, self.at)
+        content, self.at, is_closed = _fenced_block(self.lines, self.at)
         first = next((place for place, line in enumerate(content) if line.strip()), None)
         inner = _header(content[first]) if first is not None else None
         if inner is not None and first is not None:
             self.path, self.is_fresh, content = inner, True, content[first + 1 :]
         if any(SEARCH.match(line) for line in content) or _starts_diff(content):
-            _Reader(content, self.answer, self.path).read()
+            _AnswerReader(content, self.answer, self.path).read()
         elif self.is_fresh and self.path is not None:
             if is_closed:
-                self.answer.edits.append(Whole(self.path, "".join(f"{line}\n" for line in content)))
+                self.answer.edits.append(WholeFileEdit(self.path, "".join(f"{line}\n" for line in content)))
             else:
                 self.answer.problems.append(f"{self.path}: the block is cut off; give the whole file again")
         self.is_fresh = False
@@ -119,7 +119,7 @@ class _Reader:
         else:
             old, new = self.lines[start:middle], self.lines[middle + 1 : end]
             self.answer.edits.append(
-                Replace(self.path, "".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new))
+                ReplaceEdit(self.path, "".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new))
             )
         self.at, self.is_fresh = end + 1, False
 
@@ -134,7 +134,7 @@ class _Reader:
         if not found:
             self.answer.problems.append(f"{path or was}: a diff without a readable hunk")
         elif path or was:
-            self.answer.edits.append(Patch(path, was, tuple(found)))
+            self.answer.edits.append(PatchEdit(path, was, tuple(found)))
         self.is_fresh = False
 
 
@@ -168,7 +168,7 @@ def _next(lines: list[str], start: int, pattern: re.Pattern[str]) -> int | None:
     return next((place for place in range(start, len(lines)) if pattern.match(lines[place])), None)
 
 
-def _fenced(lines: list[str], at: int) -> tuple[list[str], int, bool]:
+def _fenced_block(lines: list[str], at: int) -> tuple[list[str], int, bool]:
     """Return a block's content, where reading goes on, and whether the block was closed.
 
     A file may hold blocks of its own: a fence that names a language opens one, a bare one closes the innermost.

@@ -13,9 +13,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from corral.boxed.loop.event_lines import Purse, clean, tell
+from corral.boxed.loop.event_lines import UsageTotal, clean, tell
 from corral.boxed.loop.memory import Memory
-from corral.boxed.loop.settings import Settings
+from corral.boxed.loop.settings import LoopSettings
 from corral.model import Tokens
 from corral.model.events import Said
 
@@ -23,18 +23,18 @@ TRIES = 3  #: of a request whose answer breaks off; what fails before that, the 
 SIGN_OF_LIFE_SECONDS = 60.0
 
 
-class Talk:
+class ModelConversation:
     """One session with one model."""
 
-    def __init__(self, model: Model, memory: Memory, settings: Settings) -> None:
+    def __init__(self, model: Model, memory: Memory, settings: LoopSettings) -> None:
         self._model, self._settings = model, settings
         self.memory = memory
-        self._purse = Purse(free=settings.provider == "ollama")
+        self._usage = UsageTotal(free=settings.provider == "ollama")
 
     async def ask(self, tools: list[ToolDefinition]) -> ModelResponse:
         """Have the model answer what was said so far."""
         response = await self._answered(ModelRequestParameters(function_tools=tools))
-        self._purse.take(_tokens(response.usage))
+        self._usage.take(_tokens(response.usage))
         self.memory.add(response)
         text = clean(response.text or "")
         if text.strip():
@@ -44,13 +44,13 @@ class Talk:
     async def _answered(self, parameters: ModelRequestParameters) -> ModelResponse:
         for left in reversed(range(TRIES)):
             try:
-                return await self._streamed(parameters)
+                return await self._stream_answer(parameters)
             except raised.ModelConnectionError:
                 if not left:
                     raise
         raise AssertionError
 
-    async def _streamed(self, parameters: ModelRequestParameters) -> ModelResponse:
+    async def _stream_answer(self, parameters: ModelRequestParameters) -> ModelResponse:
         settings = _model_settings(self._settings)
         last = time.monotonic()
         async with model_request_stream(
@@ -64,7 +64,7 @@ class Talk:
             return stream.get()
 
 
-def _model_settings(settings: Settings) -> ModelSettings:
+def _model_settings(settings: LoopSettings) -> ModelSettings:
     chosen = ModelSettings()
     if settings.most_tokens:
         chosen["max_tokens"] = settings.most_tokens

@@ -24,7 +24,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-class Purse:
+class UsageTotal:
     """Sums up what was used; `usd` is 0 where models cost nothing, else left to those who know prices."""
 
     def __init__(self, *, free: bool) -> None:

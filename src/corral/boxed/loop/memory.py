@@ -32,7 +32,7 @@ class Memory:
 
     def begin(self, prompt: str, instructions: str) -> None:
         """Put a prompt at the end: the task at first, later whatever the person says next."""
-        parts: list[ToolReturnPart | UserPromptPart] = [*self._unanswered(), UserPromptPart(content=prompt)]
+        parts: list[ToolReturnPart | UserPromptPart] = [*self._interrupted_results(), UserPromptPart(content=prompt)]
         self.messages.append(ModelRequest(parts=parts, instructions=instructions))
         self.save()
 
@@ -54,7 +54,7 @@ class Memory:
         except (OSError, ValueError) as error:
             raise Unready(Failure("crash", f"the session {self.session} cannot be read: {error}")) from error
 
-    def _unanswered(self) -> list[ToolReturnPart]:
+    def _interrupted_results(self) -> list[ToolReturnPart]:
         """Answer the calls that an interruption left open: providers refuse a history with open calls."""
         last = self.messages[-1] if self.messages else None
         calls = (

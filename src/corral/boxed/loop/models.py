@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from pydantic_ai.models import Model
 
-from corral.boxed.loop.settings import Settings
+from corral.boxed.loop.settings import LoopSettings
 
 
-def model(settings: Settings) -> Model:
+def model(settings: LoopSettings) -> Model:
     match settings.provider:
         case "ollama":
             return _ollama(settings)
@@ -21,14 +21,14 @@ def model(settings: Settings) -> Model:
             return _google(settings)
 
 
-def _ollama(settings: Settings) -> Model:
+def _ollama(settings: LoopSettings) -> Model:
     from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
     return OllamaModel(settings.model, provider=OllamaProvider(base_url=settings.base_url, api_key=settings.key))
 
 
-def _openai(settings: Settings) -> Model:
+def _openai(settings: LoopSettings) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -37,14 +37,14 @@ def _openai(settings: Settings) -> Model:
     return kind(settings.model, provider=provider)
 
 
-def _anthropic(settings: Settings) -> Model:
+def _anthropic(settings: LoopSettings) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     return AnthropicModel(settings.model, provider=AnthropicProvider(base_url=settings.base_url, api_key=settings.key))
 
 
-def _google(settings: Settings) -> Model:
+def _google(settings: LoopSettings) -> Model:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 

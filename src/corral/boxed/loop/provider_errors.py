@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_ai import exceptions as raised
 
-from corral.boxed.loop.settings import KEY, Settings
+from corral.boxed.loop.settings import KEY, LoopSettings
 from corral.model import ErrorClass, Failure
 from corral.model.error_classes import class_of_status, class_of_words
 from corral.model.events import Limited
@@ -34,9 +34,9 @@ NO_TOOLS = re.compile(
 )
 
 
-def failure(error: Exception, settings: Settings) -> Failure:
+def failure(error: Exception, settings: LoopSettings) -> Failure:
     """Classify what went wrong with a request."""
-    words = told(error)
+    words = provider_message(error)
     kind: ErrorClass | None = next((kind for category, kind in CLASSES if isinstance(error, category)), None)
     if isinstance(error, raised.ModelHTTPError) and kind is None:
         kind = _by_status(error.status_code, words)
@@ -54,19 +54,19 @@ def _by_status(status: int, words: str) -> ErrorClass:
     return "context_too_long" if class_of_words(words) == "context_too_long" else "refused"
 
 
-def limited(error: Exception) -> Limited:
+def limited_event(error: Exception) -> Limited:
     """Say until when a provider wants to be left alone, where it says so."""
     wait = error.retry_after if isinstance(error, raised.ModelAPIError) else None
-    return Limited(told(error), until=time.time() + wait if wait is not None else None)
+    return Limited(provider_message(error), until=time.time() + wait if wait is not None else None)
 
 
 def has_no_tools(error: Exception) -> bool:
     """Tell whether an endpoint refused a request because its model cannot call tools."""
     refused = isinstance(error, raised.ModelHTTPError) and 400 <= error.status_code < 502
-    return refused and bool(NO_TOOLS.search(told(error).lower()))
+    return refused and bool(NO_TOOLS.search(provider_message(error).lower()))
 
 
-def told(error: Exception) -> str:
+def provider_message(error: Exception) -> str:
     """Return the provider's own words, wherever they stand."""
     body: Any = error.body if isinstance(error, raised.ModelHTTPError) else None
     for _ in range(2):
@@ -85,7 +85,7 @@ def _chain(error: BaseException) -> str:
     return " ".join(words).lower()
 
 
-def _hint(kind: ErrorClass | None, settings: Settings) -> str:
+def _hint(kind: ErrorClass | None, settings: LoopSettings) -> str:
     address = settings.base_url or f"the API of {settings.provider}"
     hints: dict[ErrorClass | None, str] = {
         "auth": f"is {KEY[settings.provider][0]} right?",

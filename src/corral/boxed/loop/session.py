@@ -8,30 +8,30 @@ from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
 from corral.boxed.loop import provider_errors, text_mode, tool_mode
-from corral.boxed.loop.conversation import Talk
+from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import tell
 from corral.boxed.loop.memory import Memory
 from corral.boxed.loop.models import model
-from corral.boxed.loop.settings import Settings
-from corral.boxed.loop.tools import Toolbox
-from corral.boxed.loop.workspace import Workspace
+from corral.boxed.loop.settings import LoopSettings
+from corral.boxed.loop.tools import LoopToolbox
+from corral.boxed.loop.workspace import LoopWorkspace
 from corral.model.events import Ended, Said, Started
 from corral.version import __version__
 
 
-async def run(settings: Settings, prompt: str, folder: Path, home: Path) -> Ended:
+async def run(settings: LoopSettings, prompt: str, folder: Path, home: Path) -> Ended:
     """Do what the prompt says, or go on with the session it continues; tell everything but the last word."""
-    place = Workspace(folder)
+    place = LoopWorkspace(folder)
     memory = Memory(home, settings.session)
     is_text = settings.mode == "text" or (settings.mode == "auto" and _was_text(memory.messages))
     goes_on = bool(memory.messages)
     said = text_mode.opening(place, prompt, settings.most_output) if is_text and not goes_on else prompt
     memory.begin(said, text_mode.INSTRUCTIONS if is_text else tool_mode.INSTRUCTIONS)
     tell(Started(memory.session, settings.model, __version__))
-    talk = Talk(model(settings), memory, settings)
+    talk = ModelConversation(model(settings), memory, settings)
     try:
         if not is_text:
-            toolbox = Toolbox(place, most_output=settings.most_output, read_only=settings.read_only)
+            toolbox = LoopToolbox(place, most_output=settings.most_output, read_only=settings.read_only)
             try:
                 return await tool_mode.work(talk, toolbox, settings)
             except raised.ModelHTTPError as error:
@@ -45,7 +45,7 @@ async def run(settings: Settings, prompt: str, folder: Path, home: Path) -> Ende
     except (raised.AgentRunError, raised.UserError, OSError) as error:
         failure = provider_errors.failure(error, settings)
         if failure.kind == "rate_limit":
-            tell(provider_errors.limited(error))
+            tell(provider_errors.limited_event(error))
         return Ended(ok=False, text=failure.message, error=failure)
 
 

@@ -40,7 +40,7 @@ class Unready(Exception):
         self.failure = failure
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class LoopSettings(Struct, frozen=True, kw_only=True):
     provider: Provider
     model: str
     session: str = ""  #: go on with this one
@@ -54,7 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     key: str = NO_KEY
 
 
-def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read(arguments: Sequence[str], environment: Mapping[str, str]) -> LoopSettings:
     """Read the command line and the environment; `Unready` says what is missing."""
     parser = argparse.ArgumentParser(prog="python -m corral.boxed.loop", description=__doc__)
     parser.add_argument("provider", choices=sorted(ADDRESS))
@@ -73,7 +73,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         raise Unready(Failure("crash", f"CORRAL_LOOP_MODE is {mode!r}", "it is auto, tools or text"))
     api = environment.get("CORRAL_LOOP_API") or ("chat" if address else "responses")
     most_tokens = _number(environment, "CORRAL_LOOP_MAX_TOKENS", 0)
-    return Settings(
+    return LoopSettings(
         provider=provider,
         model=given.model,
         session=given.session,

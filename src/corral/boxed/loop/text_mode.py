@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from corral.boxed.loop import answer_text, apply_changes
-from corral.boxed.loop.conversation import Talk
+from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
 from corral.boxed.loop.programs import shorten
-from corral.boxed.loop.settings import Settings
-from corral.boxed.loop.tool_mode import unfinished
-from corral.boxed.loop.workspace import Refused, Workspace
+from corral.boxed.loop.settings import LoopSettings
+from corral.boxed.loop.tool_mode import unfinished_event
+from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 from corral.model import Failure
 from corral.model.events import CalledTool, Changed, Ended, ToolReturned
 
@@ -39,7 +39,7 @@ READ: path/of/file.py
 Paths are relative to the project."""
 
 
-def opening(place: Workspace, task: str, most: int) -> str:
+def opening(place: LoopWorkspace, task: str, most: int) -> str:
     """Return the task together with the list of files and those files that it names."""
     names = place.files()
     listed = "\n".join(names[:MOST_NAMES]) + (
@@ -48,24 +48,24 @@ def opening(place: Workspace, task: str, most: int) -> str:
     named = [name for name in names if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", task)]
     if len(names) <= 3:
         named = names  # so few that all can be shown
-    shown = _shown(place, named, most)
+    shown = _file_texts(place, named, most)
     return f"{task}\n\nThe project's files:\n{listed or '(none)'}" + (f"\n\n{shown}" if shown else "")
 
 
-async def work(talk: Talk, place: Workspace, settings: Settings) -> Ended:
+async def work(talk: ModelConversation, place: LoopWorkspace, settings: LoopSettings) -> Ended:
     """Ask, apply, and ask again only for what did not fit."""
     changed = False
     problems: list[str] = []
     for number in range(1, min(MOST_ROUNDS, settings.turns) + 1):
         response = await talk.ask([])
         if response.finish_reason in ("length", "content_filter", "error"):
-            return unfinished(response)
+            return unfinished_event(response)
         text = (response.text or "").strip()
         if not text:
             return Ended(ok=False, error=Failure("bad_output", "the model ended without a word"))
         answer = answer_text.parse(text)
         applied = [] if settings.read_only else apply_changes.apply(place, answer.edits)
-        _told(applied, number)
+        _report_edits(applied, number)
         changed = changed or any(not each.problem for each in applied)
         problems = answer.problems + [each.problem for each in applied if each.problem]
         if not problems and (answer.edits or not answer.wanted):
@@ -75,7 +75,7 @@ async def work(talk: Talk, place: Workspace, settings: Settings) -> Ended:
     return Ended(ok=False, error=Failure("bad_output", f"its changes could not all be applied: {words}"[:MOST_SHOWN]))
 
 
-def _told(applied: list[apply_changes.Applied], number: int) -> None:
+def _report_edits(applied: list[apply_changes.EditResult], number: int) -> None:
     for place, each in enumerate(applied, 1):
         call = f"apply-{number}-{place}"
         path = clean(each.path)
@@ -85,24 +85,24 @@ def _told(applied: list[apply_changes.Applied], number: int) -> None:
             tell(Changed(path))
 
 
-def _reply(place: Workspace, problems: list[str], wanted: list[str], most: int) -> str:
+def _reply(place: LoopWorkspace, problems: list[str], wanted: list[str], most: int) -> str:
     parts: list[str] = []
     if problems:
         listed = "\n".join(f"- {problem}" for problem in problems)
         parts.append(f"Not everything could be applied:\n{listed}\nWhat fitted is done. Give only these changes again.")
     if wanted:
-        parts.append(_shown(place, wanted, most) or "None of these files can be shown.")
+        parts.append(_file_texts(place, wanted, most) or "None of these files can be shown.")
     return "\n\n".join(parts)
 
 
-def _shown(place: Workspace, names: list[str], most: int) -> str:
+def _file_texts(place: LoopWorkspace, names: list[str], most: int) -> str:
     """Return files as they are, as many as fit."""
     shown: list[str] = []
     for name in dict.fromkeys(names):
         try:
             path = place.inside(name)
             data = path.read_bytes() if path.stat().st_size <= most else None
-        except (Refused, OSError, ValueError) as error:
+        except (ToolRefused, OSError, ValueError) as error:
             shown.append(f"{name}: cannot be read: {error}")
             continue
         if data is None or b"\0" in data or sum(map(len, shown)) + len(data) > most:

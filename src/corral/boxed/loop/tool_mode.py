@@ -16,11 +16,11 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from corral.boxed.loop.conversation import Talk
+from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
-from corral.boxed.loop.settings import Settings
-from corral.boxed.loop.tools import Toolbox
-from corral.boxed.loop.tools.result import Result
+from corral.boxed.loop.settings import LoopSettings
+from corral.boxed.loop.tools import LoopToolbox
+from corral.boxed.loop.tools.result import LoopToolResult
 from corral.model import Failure
 from corral.model.events import CalledTool, Changed, Ended, ToolReturned
 
@@ -33,7 +33,7 @@ GO_ON = "You said nothing and called no tool. Go on with the task; if it is done
 Parts = list[ToolReturnPart | UserPromptPart]
 
 
-async def work(talk: Talk, toolbox: Toolbox, settings: Settings) -> Ended:
+async def work(talk: ModelConversation, toolbox: LoopToolbox, settings: LoopSettings) -> Ended:
     """Take turns until the model ends its own, or the turns are used up."""
     tools = [
         ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema)
@@ -41,10 +41,10 @@ async def work(talk: Talk, toolbox: Toolbox, settings: Settings) -> Ended:
     ]
     was_silent = False
     for _ in range(settings.turns):
-        response = await _asked(talk, tools)
+        response = await _ask(talk, tools)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         if response.finish_reason in ("length", "content_filter", "error"):
-            return unfinished(response)
+            return unfinished_event(response)
         if calls:
             parts: Parts = [part for call in calls for part in _use(toolbox, call)]
             # Providers want the answers to calls before anything else.
@@ -60,7 +60,7 @@ async def work(talk: Talk, toolbox: Toolbox, settings: Settings) -> Ended:
     return Ended(ok=False, error=Failure("bad_output", f"it used up its {settings.turns} turns before it was done"))
 
 
-def unfinished(response: ModelResponse) -> Ended:
+def unfinished_event(response: ModelResponse) -> Ended:
     """Say why an answer that was cut short is no ending."""
     text = clean(response.text or "")
     match response.finish_reason:
@@ -73,16 +73,16 @@ def unfinished(response: ModelResponse) -> Ended:
             return Ended(ok=False, text=text, error=Failure("bad_output", "the provider broke its answer off"))
 
 
-async def _asked(talk: Talk, tools: list[ToolDefinition]) -> ModelResponse:
+async def _ask(talk: ModelConversation, tools: list[ToolDefinition]) -> ModelResponse:
     try:
         return await talk.ask(tools)
     except raised.ModelHTTPError as error:
-        if error.status_code not in (400, 415, 422) or not _without_images(talk):
+        if error.status_code not in (400, 415, 422) or not _remove_images(talk):
             raise
     return await talk.ask(tools)
 
 
-def _without_images(talk: Talk) -> bool:
+def _remove_images(talk: ModelConversation) -> bool:
     """Take images out of the last message, for models that cannot see; tell whether there were any."""
     last = talk.memory.messages[-1]
     blind = False
@@ -93,11 +93,11 @@ def _without_images(talk: Talk) -> bool:
     return blind
 
 
-def _use(toolbox: Toolbox, call: ToolCallPart) -> Parts:
+def _use(toolbox: LoopToolbox, call: ToolCallPart) -> Parts:
     try:
         arguments: dict[str, Any] = call.args_as_dict()
     except (ValueError, AssertionError) as error:
-        arguments, result = {}, Result.bad(f"the arguments are not JSON: {error}")
+        arguments, result = {}, LoopToolResult.bad(f"the arguments are not JSON: {error}")
         tell(CalledTool(call.tool_name, clean(str(call.args))[:500], call.tool_call_id))
     else:
         tell(CalledTool(call.tool_name, clean(toolbox.shown(call.tool_name, arguments)), call.tool_call_id))

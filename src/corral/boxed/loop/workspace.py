@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from corral.boxed.loop.programs import Ran, run
+from corral.boxed.loop.programs import ProgramResult, run
 
 MOST_FILES = 20_000
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """A model asked for something that it may not have; the words go back to it."""
 
 
-class Workspace:
+class LoopWorkspace:
     """A workspace: everything the tools touch lies in it."""
 
     def __init__(self, root: Path) -> None:
@@ -25,27 +25,27 @@ class Workspace:
         try:
             path = Path(os.path.realpath(self.root / name))
         except (ValueError, OSError) as error:
-            raise Refused(f"{name!r}: {error}") from error
+            raise ToolRefused(f"{name!r}: {error}") from error
         if not name or not path.is_relative_to(self.root):
-            raise Refused(f"{name!r} is not in the workspace: name files relative to it")
+            raise ToolRefused(f"{name!r} is not in the workspace: name files relative to it")
         return path
 
-    def to_write(self, name: str) -> Path:
+    def writable_path(self, name: str) -> Path:
         """Return the real path of a file that may be written: git's own are not for that."""
         path = self.inside(name)
         if path == self.root or path.is_dir():
-            raise Refused(f"{name!r} is a folder")
+            raise ToolRefused(f"{name!r} is a folder")
         if any(part.lower() == ".git" for part in path.relative_to(self.root).parts):
-            raise Refused(f"{name!r} belongs to git: use git itself")
+            raise ToolRefused(f"{name!r} belongs to git: use git itself")
         return path
 
-    def strictly(self, name: str) -> Path:
+    def strict_path(self, name: str) -> Path:
         """Return the path of a file named in an answer: relative, without `..`, through no symlink."""
         if name.startswith(("/", "~", "\\")) or "\\" in name or name[1:2] == ":" or ".." in name.split("/"):
-            raise Refused(f"{name!r} is not in the workspace: name files relative to it")
-        path = self.to_write(name)
+            raise ToolRefused(f"{name!r} is not in the workspace: name files relative to it")
+        path = self.writable_path(name)
         if path != Path(os.path.normpath(self.root / name)):
-            raise Refused(f"{name!r} leads through a symlink")
+            raise ToolRefused(f"{name!r} leads through a symlink")
         return path
 
     def name(self, path: Path) -> str:
@@ -62,14 +62,14 @@ class Workspace:
         if listed.code == 0 and not listed.cut:
             names = [name for name in listed.output.split("\0") if name and (self.root / name).is_file()]
             return sorted(names)[:MOST_FILES]
-        return self._walked()
+        return self._walk()
 
-    def git(self, *arguments: str, most: int = 8 << 20) -> Ran:
+    def git(self, *arguments: str, most: int = 8 << 20) -> ProgramResult:
         # A workspace may belong to another user; quoting of odd names would hide them.
         words = ["git", "-c", "safe.directory=*", "-c", "core.quotePath=false", *arguments]
         return run(words, self.root, timeout=120, most=most)
 
-    def _walked(self) -> list[str]:
+    def _walk(self) -> list[str]:
         found: list[str] = []
         for root, folders, names in os.walk(self.root):
             folders[:] = sorted(folder for folder in folders if folder not in {".git", "node_modules", ".venv"})

@@ -8,8 +8,8 @@ from statistics import mean
 from msgspec import Struct
 
 from corral.model import RunPlan
-from corral.model.money import Limit, Standing, Window, dollars
-from corral.rules.flows.rehearsal import Step, rehearse
+from corral.model.money import Limit, LimitStatus, Window, dollars
+from corral.rules.flows.rehearsal import RehearsalStep, rehearse
 from corral.rules.flows.stubs import Stubs
 from corral.store.interface import Store
 
@@ -22,14 +22,14 @@ NAMES: dict[Window, str] = {
 class Estimate(Struct, frozen=True, kw_only=True):
     """What would happen, and what it would cost if everything cost as much as before."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RehearsalStep, ...]
     status: str  #: the run would end as
     reason: str = ""
     usd: float | None  #: None: nothing is known of any of its agents
     known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many; 0: a fixed price
     unknown: tuple[str, ...]
     limit_usd: float | None  #: of the flow itself
-    limits: tuple[Standing, ...]  #: all others that would hold, and how they stand
+    limits: tuple[LimitStatus, ...]  #: all others that would hold, and how they stand
 
     def lines(self) -> list[str]:
         """Say it in plain words."""
@@ -46,24 +46,24 @@ class Estimate(Struct, frozen=True, kw_only=True):
         return [*found, *(own + [_limit(each) for each in self.limits] or ["limit: none"])]
 
 
-def _about(step: Step) -> str:
+def _about(step: RehearsalStep) -> str:
     return (f"  {step.agent}" if step.agent else "") + (f"  ({step.words})" if step.words else "")
 
 
-def _limit(standing: Standing) -> str:
-    limit = standing.limit
+def _limit(limit_status: LimitStatus) -> str:
+    limit = limit_status.limit
     name = f"limit: ${limit.usd:.2f} {NAMES[limit.window]}" + (f" of {limit.agent}" if limit.agent else "")
-    if standing.spent is None or standing.reserved is None:
+    if limit_status.spent is None or limit_status.reserved is None:
         return f"{name} ({limit.where})"
-    held = f", ${standing.reserved:.2f} held" if standing.reserved else ""
-    left = max(0.0, limit.usd - standing.spent - standing.reserved)
-    return f"{name}: ${left:.2f} left, ${standing.spent:.2f} spent{held} ({limit.where})"
+    held = f", ${limit_status.reserved:.2f} held" if limit_status.reserved else ""
+    left = max(0.0, limit.usd - limit_status.spent - limit_status.reserved)
+    return f"{name}: ${left:.2f} left, ${limit_status.spent:.2f} spent{held} ({limit.where})"
 
 
 def estimate(
     plan: RunPlan,
     store: Store,
-    standings: Sequence[Standing],
+    standings: Sequence[LimitStatus],
     fixed: Mapping[str, float | None],
     stubs: Stubs | None = None,
 ) -> Estimate:
@@ -101,10 +101,12 @@ def _name(shown: str, named: Iterable[str]) -> str:
     return max(fits, key=len, default=shown.partition(":")[0])
 
 
-def _own(plan: RunPlan) -> list[Standing]:
+def _own(plan: RunPlan) -> list[LimitStatus]:
     """Return what the tasks of a plan may cost each."""
     priced = [(node.id, node.task.budget_usd) for node in plan.flow.nodes]
-    return [Standing(limit=Limit(window="node", usd=usd, where=f"`{name}`")) for name, usd in priced if usd is not None]
+    return [
+        LimitStatus(limit=Limit(window="node", usd=usd, where=f"`{name}`")) for name, usd in priced if usd is not None
+    ]
 
 
 def _holds(limit: Limit, plan: RunPlan, agents: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from corral.engine.context import Context
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.flow import known_as
-from corral.model.money import Bound, Budget, By, CostOverview, Limit, Quota, QuotaWindow, Standing, Window, dollars
+from corral.model.money import Bound, Budget, By, CostOverview, Limit, LimitStatus, Quota, QuotaWindow, Window, dollars
 from corral.rules.money import costs
 from corral.rules.money import limits as budget
 from corral.store.interface import Store
@@ -49,19 +49,19 @@ class Money:
 
     # --- limits
 
-    def standings(self, settings: Budget) -> list[Standing]:
+    def standings(self, settings: Budget) -> list[LimitStatus]:
         """Return every limit, whoever set it, and how it stands."""
         kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         kept.release_dead(now)
-        found: list[Standing] = []
+        found: list[LimitStatus] = []
         for limit in (*settings.limits, *kept.limits()):
             if limit.window not in SHARED:
-                found.append(Standing(limit=limit))
+                found.append(LimitStatus(limit=limit))
                 continue
             bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
             spent, reserved = kept.held(bound)
             until = budget.until(limit.window, now, zone)
-            found.append(Standing(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
+            found.append(LimitStatus(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
         return found
 
     def spending(self, settings: Budget) -> dict[str, tuple[float, float]]:
@@ -106,7 +106,7 @@ class Money:
 
     def allow(self, entry: Entry) -> str | None:
         """Let a run go on past a limit, as an answer says; return what follows from it."""
-        usd, windows = budget.raised(entry)
+        usd, windows = budget.granted_raise(entry)
         if not usd:
             return "the run stays over"
         kept, now = self._store.ledger, time.time()
@@ -116,11 +116,11 @@ class Money:
 
     async def set_limits(self, limits: Sequence[Limit], by: str) -> None:
         """Set limits of money; one of an agent or a repository that there is none of would hold nothing."""
-        checked = [await self._checked(limit) for limit in limits]
+        checked = [await self._check_limit(limit) for limit in limits]
         for limit in checked:
             self._set_limit(limit, by)
 
-    async def _checked(self, limit: Limit) -> Limit:
+    async def _check_limit(self, limit: Limit) -> Limit:
         """Return a limit with the folder that runs name their repository by; refuse names that nothing has."""
         from corral import agents  # noqa: PLC0415 -- slow to load, and rarely needed
 

@@ -9,10 +9,10 @@ from corral.engine.planning import redo
 from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Entry
 from corral.model.errors import BadRequest
-from corral.model.server import Serving
+from corral.model.server import ServerRecord
 from corral.rules.merge import merge
 from corral.rules.money import limits
-from corral.rules.text.questions import understood
+from corral.rules.text.questions import match_answer
 from corral.store.interface import Store
 from corral.world import process_identity
 
@@ -27,7 +27,7 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
     if entry is None:
         raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
     said = _attempt(store, entry, text) if entry.about == "choice" else text
-    meant = understood(entry.choices, said)
+    meant = match_answer(entry.choices, said)
     more = entry.about == "budget" and limits.offers_more(entry)
     if more:  # besides its choices: yes, no, any amount
         meant = text.strip() if limits.amount(text, 1.0) is not None else None
@@ -46,12 +46,12 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
 
 def _attempt(store: Store, entry: Entry, text: str) -> str:
     """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
-    if understood(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
+    if match_answer(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
         return text
     return merge.attempt_named(run_document.build(store, entry.run), text, entry.choices) or text
 
 
-def told(store: Store, money: Money, entry: Entry) -> Entry:
+def note_consequence(store: Store, money: Money, entry: Entry) -> Entry:
     """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
     status, driven = _state(store, entry.run)
     if entry.about == "budget" and (words := money.allow(entry)):
@@ -62,7 +62,7 @@ def told(store: Store, money: Money, entry: Entry) -> Entry:
     return store.inbox.find(entry.id) or entry
 
 
-def handed_over(store: Store, entry: Entry) -> Entry:
+def hand_to_server(store: Store, entry: Entry) -> Entry:
     """Leave a run that may spend more to the server of its store, if there is one."""
     server = _server(store)
     if not entry.outcome.startswith(GO_ON) or server is None:
@@ -70,7 +70,7 @@ def handed_over(store: Store, entry: Entry) -> Entry:
     with store.transaction():
         redo.wake_up(store, entry.run)
         store.queue.put_back(entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
-        store.inbox.note_outcome(entry.id, _goes_on(server))
+        store.inbox.note_outcome(entry.id, _server_words(server))
     return store.inbox.find(entry.id) or entry
 
 
@@ -79,18 +79,18 @@ def _by_itself(store: Store, entry: Entry) -> str | None:
     server = _server(store)
     if entry.about not in ("gate", "choice") or server is None or not server.resumes:
         return None
-    return None if any(each.open for each in store.inbox.of_run(entry.run)) else _goes_on(server)
+    return None if any(each.open for each in store.inbox.of_run(entry.run)) else _server_words(server)
 
 
-def _server(store: Store) -> Serving | None:
+def _server(store: Store) -> ServerRecord | None:
     server = store.queue.serving()
-    return server if server and process_identity.alive(server.owner) is not False else None
+    return server if server and process_identity.is_alive(server.owner) is not False else None
 
 
-def _goes_on(server: Serving) -> str:
+def _server_words(server: ServerRecord) -> str:
     return f"the server at {server.address} goes on with it"
 
 
 def _state(store: Store, run: str) -> tuple[str, bool]:
     record = store.run(run)
-    return record.status, not run_status.orphaned(record.owner)
+    return record.status, not run_status.is_orphaned(record.owner)

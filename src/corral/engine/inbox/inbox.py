@@ -11,7 +11,7 @@ from corral.engine.context import Context, Driver, LocalRuns
 from corral.engine.inbox import answers
 from corral.engine.merge import expired_conflicts
 from corral.engine.merge.api import Merges
-from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.engine.views.run_status import ABORT
 from corral.model import OPEN, Entry, Run
 from corral.model.errors import CorralError
@@ -76,8 +76,8 @@ class Inbox:
         self._local_runs.poke(entry.run)
         if entry.about == "choice" and self._last_wait(entry.run):
             return await self._end_of_race(entry)
-        told = answers.told(self._context.store, self._money, entry)
-        return answers.handed_over(self._context.store, told) if entry.about == "budget" and not here else told
+        told = answers.note_consequence(self._context.store, self._money, entry)
+        return answers.hand_to_server(self._context.store, told) if entry.about == "budget" and not here else told
 
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
@@ -115,7 +115,7 @@ class Inbox:
 
     async def _end_of_race(self, entry: Entry) -> Entry:
         """Let a run end whose last race a user has just decided; nothing more is started for it."""
-        await self._driver.resume(entry.run, _unheard)
+        await self._driver.resume(entry.run, _ignore_event)
         return self._context.store.inbox.find(entry.id) or entry
 
     async def go_on(self, entry: Entry) -> Entry:
@@ -142,12 +142,12 @@ class Inbox:
         except CorralError as error:
             store.inbox.note_outcome(entry.id, f"not merged: {str(error).splitlines()[0]}")
             if waits and waits in store.merges.conflicting(entry.run):  # it still waits, so somebody is asked again
-                Waiting(store, entry.run).keep(waits)
+                OpenConflicts(store, entry.run).keep(waits)
             raise
         store.inbox.note_outcome(entry.id, f"{record.state} into {record.into}")
 
 
-def _unheard(_: object) -> None:
+def _ignore_event(_: object) -> None:
     """Hear nothing: the answer's outcome says what came of it."""
 
 

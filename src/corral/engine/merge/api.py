@@ -13,20 +13,20 @@ from corral.engine.merge import expired_conflicts
 from corral.engine.views import run_document
 from corral.model import Run
 from corral.model.errors import Conflicting, CorralError
-from corral.model.events import Heard, Noted
+from corral.model.events import Noted, RunEvent
 from corral.model.merge import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.rules.merge import merge as rules
 
 if TYPE_CHECKING:
     from corral.engine.merge.merger import Merger
-    from corral.engine.merge.undo import Undoing
+    from corral.engine.merge.undo import UndoPreview
     from corral.model.events import Listener
 
 Sink = Callable[[bytes], object]
 TakeChoice = Callable[[Run, str, str], Awaitable[bool]]  #: answers a race that waits for a user, with an attempt
 
 
-def _unsaid(_: object) -> None:
+def _ignore_text(_: object) -> None:
     """Say nothing."""
 
 
@@ -43,9 +43,9 @@ class Merges:
     async def candidate(self, request: MergeRequest) -> str | None:
         """Return the commit that a merge would land."""
         merger = self._merger(request.run)
-        return (await merger.candidate(merger.continued(request))).commit
+        return (await merger.candidate(merger.complete_request(request))).commit
 
-    async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
+    async def merge(self, request: MergeRequest, say: Say = _ignore_text, sink: Sink = _ignore_text) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
         from corral.engine.merge import publish, resolve_by_agent  # noqa: PLC0415
 
@@ -53,8 +53,8 @@ class Merges:
         over = expired_conflicts.end(self._context.store, merger.run.run, running=bool(request.heads))
         if request.heads and over:
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
-        picked, request = request.pick, merger.continued(request)
-        if picked is not None and (words := rules.overridden(merger.run, picked)):
+        picked, request = request.pick, merger.complete_request(request)
+        if picked is not None and (words := rules.override_text(merger.run, picked)):
             say(words)
         if request.strategy == "patch":
             return await publish.patch(merger, request, sink)
@@ -70,7 +70,7 @@ class Merges:
             await self._take_choice(merger.run, picked, "merge --pick")
         return record
 
-    async def by_itself(self, run: str, listen: Listener) -> None:
+    async def merge_automatically(self, run: str, listen: Listener) -> None:
         """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
         store = self._context.store
         record = store.run(run)
@@ -97,26 +97,28 @@ class Merges:
         from corral.engine.merge import pick_files  # noqa: PLC0415
 
         merger = self._merger(name)
-        return await pick_files.shown(merger.repository, merger.run, merger.plan.base, attempt)
+        return await pick_files.attempt_hunks(merger.repository, merger.run, merger.plan.base, attempt)
 
     async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
         """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
         from corral.engine.merge import conflicts  # noqa: PLC0415
 
         merger = self._merger(name)
-        return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
+        return await conflicts.conflicts_of(merger, MergeRequest(run=merger.run.run, into=into), only)
 
     async def told(self, run: Run) -> Run:
         """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
         from corral.engine.merge import overlap, reverted  # noqa: PLC0415
 
-        return await overlap.within(self._context.store, await reverted.told(self._context.store, run))
+        return await overlap.mark_clashes(
+            self._context.store, await reverted.without_reverted_merge(self._context.store, run)
+        )
 
-    async def undo_preview(self, run: str) -> Undoing | None:
+    async def undo_preview(self, run: str) -> UndoPreview | None:
         """Return what an undo of a run's last merge would take back."""
         from corral.engine.merge import undo  # noqa: PLC0415
 
-        return await undo.undoing(self._context.store, run)
+        return await undo.preview_undo(self._context.store, run)
 
     def target(self, run: str) -> str | None:
         """Return the branch that a run is to be merged into."""
@@ -141,7 +143,7 @@ class Merges:
 
         return await overlap.overlap(self._context.store, folder)
 
-    def _merger(self, name: str, say: Say = _unsaid) -> Merger:
+    def _merger(self, name: str, say: Say = _ignore_text) -> Merger:
         from corral.attempt.repositories import repository_of  # noqa: PLC0415
         from corral.engine.merge.merger import Merger  # noqa: PLC0415
 
@@ -151,4 +153,4 @@ class Merges:
 
 
 def _tell(listen: Listener, run: str, words: str) -> None:
-    listen(Heard(run, None, None, Noted(words)))
+    listen(RunEvent(run, None, None, Noted(words)))

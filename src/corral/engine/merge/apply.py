@@ -10,14 +10,14 @@ from pathlib import Path
 from msgspec import structs
 
 from corral.engine.merge import reverted
-from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.model.errors import BadRequest, CorralError
-from corral.model.merge import MergeRecord, Place
+from corral.model.merge import BranchCheckout, MergeRecord
 from corral.store.interface import Store
 from corral.world.git import merge_commits, move_branch
-from corral.world.git.move_branch import Checkout, HalfDone
+from corral.world.git.move_branch import Checkout, UnfinishedMove
 from corral.world.git.repository import Repository
-from corral.world.locks import locked
+from corral.world.locks import hold_lock
 
 Say = Callable[[str], None]
 MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its checks run while it holds the lock
@@ -34,7 +34,7 @@ class BranchMover:
     async def alone(self) -> AsyncGenerator[None]:
         """Hold the merge lock of the repository: one merge at a time, over all processes."""
         file = self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}"
-        async with locked(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
+        async with hold_lock(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
             self.repository.keeps = (held,)
             try:
                 yield
@@ -45,13 +45,13 @@ class BranchMover:
 
     async def land(self, record: MergeRecord, *, autostash: bool = False) -> MergeRecord:
         """Move the ref from `before` to `after`, and the files of clean checkouts with it; all or nothing."""
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         found = await move_branch.checkouts(self.repository, record.ref)
         with contextlib.ExitStack() as stack:
             for checkout in found:
-                await move_branch.quiet(checkout)
-                stack.enter_context(move_branch.held(checkout))
-            stashes = await self._make_room(found, record, autostash=autostash)
+                await move_branch.wait_until_quiet(checkout)
+                stack.enter_context(move_branch.hold_index(checkout))
+            stashes = await self._prepare_checkouts(found, record, autostash=autostash)
             folders = tuple(str(checkout.folder) for checkout in found)
             record = structs.replace(record, state="begun", checkouts=folders, stashes=stashes)
             record = self.store.merges.add(record)  # from here on whoever comes next can end it
@@ -60,7 +60,7 @@ class BranchMover:
                     if str(checkout.folder) in dict(stashes) and record.before:
                         await move_branch.clear(checkout, record.before, env)
                 await self._move(found, record.ref, record.before, record.after, f"corral merge {record.run}")
-            except HalfDone:
+            except UnfinishedMove:
                 raise  # it stays begun
             except CorralError:
                 await self._bring_back(found, record, record.before)
@@ -69,7 +69,7 @@ class BranchMover:
             await self._bring_back(found, record, record.after)
             for checkout in found:
                 move_branch.adopt(checkout)
-        return self._ended(structs.replace(record, state="merged"))
+        return self._store_result(structs.replace(record, state="merged"))
 
     async def look(self, record: MergeRecord, *, autostash: bool) -> None:
         """Refuse early what `land` would refuse."""
@@ -77,14 +77,14 @@ class BranchMover:
             if place.trouble and not (autostash and place.trouble.startswith("not clean")):
                 raise BadRequest(f"{place.folder}: {place.trouble}; nothing was moved", hint=CLEAN)
 
-    async def _make_room(
+    async def _prepare_checkouts(
         self, found: Sequence[Checkout], record: MergeRecord, *, autostash: bool
     ) -> tuple[tuple[str, str], ...]:
         """Make sure that the files can follow; return what was put aside for that."""
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         stashes: list[tuple[str, str]] = []
         for checkout in found:
-            changed = await move_branch.dirty(checkout, env)
+            changed = await move_branch.dirty_files(checkout, env)
             if changed and not autostash:
                 raise _not_clean(checkout, changed)
             if record.after and (files := await move_branch.in_the_way(checkout, record.before, record.after)):
@@ -97,7 +97,7 @@ class BranchMover:
 
     async def _move(self, found: Sequence[Checkout], ref: str, before: str | None, after: str | None, why: str) -> None:
         """Move the ref, then the files; if one checkout refuses, everything goes back to where it was."""
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         place = found[0].repository if found else self.repository
         await move_branch.move_ref(place, ref, before, after, why)
         moved: list[Checkout] = []
@@ -112,11 +112,13 @@ class BranchMover:
                     await move_branch.follow(checkout, after, before, env)
                 await move_branch.move_ref(place, ref, after, before, f"{why}: files could not follow")
             except CorralError as worse:
-                raise HalfDone(f"{error}; and back: {worse}", hint="make room; the next merge here ends it") from error
+                raise UnfinishedMove(
+                    f"{error}; and back: {worse}", hint="make room; the next merge here ends it"
+                ) from error
             raise BadRequest(f"nothing was moved: {error}", hint=error.hint or "see `git status` there") from error
 
     async def _bring_back(self, found: Sequence[Checkout], record: MergeRecord, commit: str | None) -> None:
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         aside = dict(record.stashes)
         for checkout in found:
             stash = aside.get(str(checkout.folder))
@@ -128,13 +130,13 @@ class BranchMover:
     async def take_back(self, record: MergeRecord) -> MergeRecord:
         """Put the ref and the files back to where they were before a merge; refuse if newer work would be lost."""
         await self._refuse_back(record)
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         found = await move_branch.checkouts(self.repository, record.ref)
         with contextlib.ExitStack() as stack:
             for checkout in found:
-                await move_branch.quiet(checkout)
-                stack.enter_context(move_branch.held(checkout))
-                if changed := await move_branch.dirty(checkout, env):
+                await move_branch.wait_until_quiet(checkout)
+                stack.enter_context(move_branch.hold_index(checkout))
+                if changed := await move_branch.dirty_files(checkout, env):
                     raise _not_clean(checkout, changed)
                 if record.before and record.after:
                     files = await move_branch.in_the_way(checkout, record.after, record.before)
@@ -145,25 +147,25 @@ class BranchMover:
             self.store.merges.save(record)
             try:
                 await self._move(found, record.ref, record.after, record.before, f"corral undo {record.run}")
-            except HalfDone:
+            except UnfinishedMove:
                 raise
             except CorralError:
                 self.store.merges.save(structs.replace(record, state="merged"))
                 raise
             for checkout in found:
                 move_branch.adopt(checkout)
-        return self._ended(structs.replace(record, state="undone", undone=time.time()))
+        return self._store_result(structs.replace(record, state="undone", undone=time.time()))
 
-    def _ended(self, record: MergeRecord) -> MergeRecord:
+    def _store_result(self, record: MergeRecord) -> MergeRecord:
         """Store what came of a merge; a conflict of the run with what the branch was until now is none any more."""
         self.store.merges.save(record)
         words, by = ("taken back", "corral undo") if record.state == "undone" else ("settled", "corral merge")
-        Waiting(self.store, record.run).over(record.ref, words, by)
+        OpenConflicts(self.store, record.run).over(record.ref, words, by)
         return record
 
     async def _refuse_back(self, record: MergeRecord) -> None:
         """Refuse to take back what is not there, or has newer work on top of it."""
-        if record.before != record.after and (words := await reverted.taken_back(self.repository, record)):
+        if record.before != record.after and (words := await reverted.reverted_words(self.repository, record)):
             raise BadRequest(f"{words}; there is nothing to undo", hint=f"to have it again: corral merge {record.run}")
         now = await self.repository.commit_of(record.ref)
         if now != record.after:
@@ -191,7 +193,7 @@ class BranchMover:
                 await self._end(record, source, now)
             if moved:
                 undone = structs.replace(record, state="undone", undone=time.time())
-                self._ended(undone if back else structs.replace(record, state="merged"))
+                self._store_result(undone if back else structs.replace(record, state="merged"))
                 self.say(f"ended what was cut off: {'the undoing' if back else 'the merge'} of {record.run}")
             elif back:
                 self.store.merges.save(structs.replace(record, state="merged"))
@@ -199,13 +201,13 @@ class BranchMover:
                 self.store.merges.drop(record)
 
     async def _end(self, record: MergeRecord, source: str | None, goal: str | None) -> None:
-        env = await merge_commits.neutral(self.repository)
+        env = await merge_commits.neutral_environment(self.repository)
         aside = dict(record.stashes)
         for name in record.checkouts:
             if not (Path(name) / ".git").exists():
                 continue
             checkout = await move_branch.checkout_at(self.repository, Path(name))
-            with move_branch.held(checkout):
+            with move_branch.hold_index(checkout):
                 if source != goal:
                     await move_branch.end_following(checkout, source, goal, env)
                 if (stash := aside.get(name)) and goal and not await move_branch.bring_back(checkout, stash, goal, env):
@@ -214,16 +216,16 @@ class BranchMover:
 
     # --- looking
 
-    async def places(self, ref: str, before: str | None, after: str | None) -> tuple[Place, ...]:
+    async def places(self, ref: str, before: str | None, after: str | None) -> tuple[BranchCheckout, ...]:
         """Return the checkouts of a branch, and what would keep their files from following."""
-        env = await merge_commits.neutral(self.repository)
-        found: list[Place] = []
+        env = await merge_commits.neutral_environment(self.repository)
+        found: list[BranchCheckout] = []
         for checkout in await move_branch.checkouts(self.repository, ref):
-            changed = await move_branch.dirty_now(checkout, env)
+            changed = await move_branch.dirty_files_now(checkout, env)
             trouble = f"not clean: {_names(changed)}" if changed else ""
             if not trouble and after and (files := await move_branch.in_the_way(checkout, before, after)):
                 trouble = f"would be overwritten: {_names(files)}"
-            found.append(Place(folder=str(checkout.folder), trouble=trouble))
+            found.append(BranchCheckout(folder=str(checkout.folder), trouble=trouble))
         return tuple(found)
 
 

@@ -10,7 +10,7 @@ from corral.engine.merge.open_conflicts import SIDES
 from corral.model.errors import BadRequest
 from corral.model.merge import Choice, Conflict, MergeRecord, MergeRequest, Side
 from corral.world.git import blobs, resolve_conflicts
-from corral.world.git.merge_commits import Merged
+from corral.world.git.merge_commits import MergeResult
 from corral.world.git.repository import Repository
 
 
@@ -35,7 +35,7 @@ class Choices:
     def new(self) -> bool:
         return bool(self._new)
 
-    async def settle(self, merged: Merged) -> Merged:
+    async def settle(self, merged: MergeResult) -> MergeResult:
         """Put what was chosen in its place; the rest stays in conflict."""
         chosen: dict[str, Choice] = {}
         for conflict in merged.conflicts:

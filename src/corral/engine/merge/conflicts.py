@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from corral.engine.merge.merger import Merger, Worked
+from corral.engine.merge.merger import ComputedMerge, Merger
 from corral.model.merge import Choice, Conflict, ConflictedFile, Conflicts, MergeRequest, Version
 from corral.world.git import blobs, resolve_conflicts
 from corral.world.git.repository import GITLINK
 
 
-async def shown(merger: Merger, request: MergeRequest, only: str | None = None) -> Conflicts:
+async def conflicts_of(merger: Merger, request: MergeRequest, only: str | None = None) -> Conflicts:
     """Return what stands against a merge, settled already or not, with the texts of all sides."""
     if request.into is None and (waiting := merger.waiting.last()):
         request = structs.replace(request, into=waiting.into)
-    request = merger.continued(request)
+    request = merger.complete_request(request)
     worked = await merger.work_out(request)
     settled = merger.choices(request).settled
     found = {conflict.path: conflict for conflict in worked.merged.conflicts}
@@ -26,7 +26,7 @@ async def shown(merger: Merger, request: MergeRequest, only: str | None = None) 
     marked = await resolve_conflicts.entries_of(merger.repository, worked.merged.tree, list(found)) if found else {}
     names = [blob for conflict in found.values() for blob in conflict.blobs if blob]
     names += [blob for path, (_, blob) in marked.items() if path in found]
-    read = _Read(await blobs.sizes(merger.repository, names), await blobs.contents(merger.repository, names))
+    read = _FileVersions(await blobs.sizes(merger.repository, names), await blobs.contents(merger.repository, names))
     left = {conflict.path for conflict in worked.merged.conflicts}
     return Conflicts(
         run=merger.run.run,
@@ -44,14 +44,14 @@ async def shown(merger: Merger, request: MergeRequest, only: str | None = None) 
     )
 
 
-def _for_agent(worked: Worked) -> bool:
+def _for_agent(worked: ComputedMerge) -> bool:
     """Tell whether an agent can settle it: it needs a tree in which the marks stand."""
     conflicts = worked.merged.conflicts
     whole = worked.before is not None and worked.candidate.commit is not None
     return bool(conflicts) and whole and not any(resolve_conflicts.is_submodule(conflict) for conflict in conflicts)
 
 
-class _Read:
+class _FileVersions:
     """What was read of the versions of all files."""
 
     def __init__(self, sizes: Mapping[str, int], contents: Mapping[str, bytes]) -> None:

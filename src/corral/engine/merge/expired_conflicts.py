@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.engine.views.run_status import ABORT, given_up
 from corral.model import OPEN, Entry
 from corral.model.events import Noted
@@ -29,7 +29,7 @@ def end(store: Store, run: str | None = None, *, running: bool = False) -> list[
             if entry is None or (store.run(record.run).status in OPEN) != running:
                 continue
             words = _words(record, entry)
-            Waiting(store, record.run).drop(record, ABORT)
+            OpenConflicts(store, record.run).drop(record, ABORT)
             store.inbox.note_outcome(entry.id, f"nothing was moved; to try again: corral merge {record.run}")
             store.note(record.run, Noted(words), at=now)
             ended.append(words)

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from corral.model.errors import ChecksFailed, CorralError
-from corral.model.flow import Landing, Node
+from corral.model.flow import MergeSpec, Node
 from corral.model.merge import MergeRecord, MergeRequest
 from corral.rules.schedule.actions import Settle
 
 MergeCall = Callable[[MergeRequest, Callable[[str], None]], Awaitable[MergeRecord]]
 
 
-class Landings:
+class FlowMerges:
     """The merges of one run that are under way, or wait for a person to settle their conflicts."""
 
     def __init__(self, run: str, land: MergeCall, say: Callable[[str], None], wake: Callable[[], None]) -> None:
@@ -27,7 +27,7 @@ class Landings:
 
     def begin(self, node: Node, heads: tuple[str, ...], proofs: tuple[str, ...]) -> None:
         """Merge; what was merged before a crash is found to be there already."""
-        landing = node.merge or Landing()
+        landing = node.merge or MergeSpec()
         request = MergeRequest(run=self._run, strategy=landing.strategy, into=landing.into, heads=heads, proofs=proofs)
         task = asyncio.ensure_future(self._land(request, self._say))
         task.add_done_callback(lambda _: self._wake())

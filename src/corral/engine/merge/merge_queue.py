@@ -8,21 +8,21 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.engine.merge.apply import Say
-from corral.engine.merge.merger import Merger, Worked
+from corral.engine.merge.merger import ComputedMerge, Merger
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRequest, QueueRecord
 from corral.store.interface import Store
 from corral.world.git import repository
-from corral.world.git.move_branch import Moved
+from corral.world.git.move_branch import BranchMoved
 
 MOST_MOVES = 5
 
 
-class Step(Struct, frozen=True):
+class QueueStep(Struct, frozen=True):
     """One run on top of those before it."""
 
     merger: Merger
-    worked: Worked
+    worked: ComputedMerge
 
     @property
     def run(self) -> str:
@@ -43,14 +43,14 @@ class MergeQueue:
     async def land(self, request: MergeRequest) -> QueueRecord:
         """Land what goes together and passes; what does not is left out, and told why."""
         record = await self._record(request)
-        lander = self._merger(record.runs[0]).lander
+        lander = self._merger(record.runs[0]).branch_mover
         async with lander.alone():
             await lander.recover()
             moves = 0
             while record.runs:
                 try:
                     record = await self._round(record, request)
-                except Moved as moved:
+                except BranchMoved as moved:
                     moves += 1
                     if moves > MOST_MOVES:
                         raise
@@ -95,10 +95,10 @@ class MergeQueue:
             record, passed = await self._passes(record, steps, len(steps))
             if not passed:
                 return await self._leave_out(record, steps)
-        return await self._land(record, steps, asked)
+        return await self._merge_steps(record, steps, asked)
 
-    async def _lay(self, record: QueueRecord, request: MergeRequest) -> tuple[list[Step], QueueRecord]:
-        steps: list[Step] = []
+    async def _lay(self, record: QueueRecord, request: MergeRequest) -> tuple[list[QueueStep], QueueRecord]:
+        steps: list[QueueStep] = []
         merger = self._merger(record.runs[0])
         ref, tip = await merger.target(request)
         for run in record.runs:
@@ -111,17 +111,17 @@ class MergeQueue:
                 files = ", ".join(conflict.path for conflict in conflicts)
                 record = self._lose(record, run, f"it does not go together with {on}: conflicts in {files}")
                 continue
-            worked = Worked(candidate=candidate, ref=ref, before=tip, merged=merged)
+            worked = ComputedMerge(candidate=candidate, ref=ref, before=tip, merged=merged)
             try:
                 await merger.refuse_another(request, worked)
                 tip = await merger.make_commit(request, worked)
             except CorralError as error:
                 record = self._lose(record, run, str(error))
                 continue
-            steps.append(Step(merger, structs.replace(worked, after=tip)))
+            steps.append(QueueStep(merger, structs.replace(worked, after=tip)))
         return steps, record
 
-    async def _passes(self, record: QueueRecord, steps: Sequence[Step], count: int) -> tuple[QueueRecord, bool]:
+    async def _passes(self, record: QueueRecord, steps: Sequence[QueueStep], count: int) -> tuple[QueueRecord, bool]:
         """Test the first `count` steps together; what is known of that tree already is not run again."""
         last = steps[count - 1] if count else None
         checks = dict.fromkeys(check for step in steps[: max(count, 1)] for check in step.worked.candidate.checks)
@@ -143,10 +143,10 @@ class MergeQueue:
             known[key] = failed is None
         return record, known[key]
 
-    async def _base_tree(self, step: Step) -> str:
+    async def _base_tree(self, step: QueueStep) -> str:
         return await step.merger.repository.tree_of(step.worked.before or "")
 
-    async def _leave_out(self, record: QueueRecord, steps: Sequence[Step]) -> QueueRecord:
+    async def _leave_out(self, record: QueueRecord, steps: Sequence[QueueStep]) -> QueueRecord:
         """Find by halves the first step with which the tests fail, and take that one out."""
         good, bad = 0, len(steps)
         while bad - good > 1:
@@ -164,13 +164,13 @@ class MergeQueue:
             where = where if passed else f"{where}, which fails without it too"
         return self._lose(record, culprit.run, f"{words} ({where})")
 
-    async def _land(self, record: QueueRecord, steps: Sequence[Step], request: MergeRequest) -> QueueRecord:
+    async def _merge_steps(self, record: QueueRecord, steps: Sequence[QueueStep], request: MergeRequest) -> QueueRecord:
         """Move the branch step by step, so that each run can be undone; where it is, is stored after each."""
         for step in steps:
             merger = step.merger
             landed = merger.new_record(request, step.worked)
             if step.worked.after != step.worked.before:
-                await merger.lander.land(landed, autostash=request.autostash)
+                await merger.branch_mover.land(landed, autostash=request.autostash)
             else:
                 self.store.merges.add(structs.replace(landed, state="merged"))
             merger.note(f"landed on {record.into} through a queue: {step.tip[:12]}")

@@ -12,7 +12,7 @@ from corral.attempt.repositories import require
 from corral.engine.merge import pick_files, reverted
 from corral.engine.merge.apply import BranchMover, Say
 from corral.engine.merge.choices import Choices
-from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.machines import checks as checking
 from corral.machines import scope
 from corral.machines.host import Host
@@ -25,9 +25,9 @@ from corral.rules.text import names as naming
 from corral.store.interface import Store
 from corral.store.records import latest_merge
 from corral.world.git import merge_commits, move_branch, resolve_conflicts
-from corral.world.git.merge_commits import Combined, Merged
-from corral.world.git.move_branch import Moved
-from corral.world.git.repository import Change, Repository
+from corral.world.git.merge_commits import CombinedCommit, MergeResult
+from corral.world.git.move_branch import BranchMoved
+from corral.world.git.repository import DiffSummary, Repository
 from corral.world.sandbox.scope_paths import Machine
 
 MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
@@ -45,13 +45,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
     agent: str = ""
 
 
-class Worked(Struct, frozen=True, kw_only=True):
+class ComputedMerge(Struct, frozen=True, kw_only=True):
     """A merge as worked out: nothing is moved yet."""
 
     candidate: Candidate
     ref: str
     before: str | None
-    merged: Merged
+    merged: MergeResult
     after: str | None = None
     gone: tuple[MergeRecord, ...] = ()  #: merges of the run that the branch had, and a person took back with git
 
@@ -62,8 +62,8 @@ class Merger:
     def __init__(self, store: Store, run: Run, repository: Repository, say: Say) -> None:
         self.store, self.run, self.repository, self.say = store, run, repository, say
         self.plan: RunPlan = store.run(run.run).plan
-        self.lander = BranchMover(store, repository, say)
-        self.waiting = Waiting(store, run.run)
+        self.branch_mover = BranchMover(store, repository, say)
+        self.waiting = OpenConflicts(store, run.run)
         self._made: tuple[MergeRequest, Choices] | None = None
 
     def choices(self, request: MergeRequest) -> Choices:
@@ -75,7 +75,7 @@ class Merger:
             self._made = request, choices
         return self._made[1]
 
-    def continued(self, request: MergeRequest) -> MergeRequest:
+    def complete_request(self, request: MergeRequest) -> MergeRequest:
         """Return a request as it is meant: one that says less than the merge that waits goes on with that."""
         waiting = self.waiting.of(self._ref(request))
         if waiting is None and request.into is None and (request.resolve or request.texts or request.resolve_with):
@@ -100,7 +100,7 @@ class Merger:
 
     async def preview(self, request: MergeRequest) -> Preview:
         """Return what a merge would do."""
-        request = self.continued(request)
+        request = self.complete_request(request)
         worked = await self.work_out(request)
         await self.refuse_another(request, worked)
         candidate, merged = worked.candidate, worked.merged
@@ -108,7 +108,7 @@ class Merger:
         change, behind, places = await asyncio.gather(
             self._change(candidate, before, merged.tree),
             merge_commits.behind(self.repository, commit, before) if before and commit else _zero(),
-            self.lander.places(worked.ref, before, merged.tree),
+            self.branch_mover.places(worked.ref, before, merged.tree),
         )
         return Preview(
             run=self.run.run,
@@ -129,32 +129,32 @@ class Merger:
             checkouts=places,
         )
 
-    async def _change(self, candidate: Candidate, before: str | None, tree: str) -> Change:
+    async def _change(self, candidate: Candidate, before: str | None, tree: str) -> DiffSummary:
         """Return what would change; how many lines is known of a single attempt, and need not be counted again."""
         attempts = {each.id: each for node in self.run.nodes for each in node.attempts}
         if len(candidate.attempts) != 1 or before is None:
             return await self.repository.change(before, tree)
         one = attempts[candidate.attempts[0]]
-        return Change(await self.repository.names_changed(before, tree), one.insertions, one.deletions)
+        return DiffSummary(await self.repository.names_changed(before, tree), one.insertions, one.deletions)
 
     # --- merge
 
     async def merge(self, request: MergeRequest) -> MergeRecord:
         """Land the work, or store what is in conflict; nothing is moved unless everything holds."""
-        request = self.continued(request)
-        async with self.lander.alone():
-            await self.lander.recover()
+        request = self.complete_request(request)
+        async with self.branch_mover.alone():
+            await self.branch_mover.recover()
             for _ in range(MOST_MOVES):
                 try:
                     return await self._merge(request)
-                except Moved as moved:
+                except BranchMoved as moved:
                     self.say(f"{moved}: once more")
         raise BadRequest("the branch is moved all the time by somebody else", hint="try again when it is quiet")
 
     async def _merge(self, request: MergeRequest) -> MergeRecord:
         worked = await self.work_out(request)
         await self.refuse_another(request, worked)
-        self.store.merges.save(*(reverted.by_hand(each, time.time()) for each in worked.gone))
+        self.store.merges.save(*(reverted.mark_reverted(each, time.time()) for each in worked.gone))
         if worked.merged.conflicts:
             return self._conflict(request, worked)
         waiting, choices = self.waiting.of(worked.ref), self.choices(request)
@@ -171,24 +171,24 @@ class Merger:
             if (last := latest_merge(into_it)) and last.state == "merged":
                 return last
             return self.store.merges.add(structs.replace(record, state="merged"))
-        await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
+        await self.branch_mover.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
-        record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
+        record = await self.branch_mover.land(structs.replace(record, checks=checks), autostash=request.autostash)
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
         return record
 
-    async def land_tree(self, request: MergeRequest, worked: Worked, tree: str) -> MergeRecord:
+    async def merge_tree(self, request: MergeRequest, worked: ComputedMerge, tree: str) -> MergeRecord:
         """Land a merge whose conflicts were settled, and proven, elsewhere."""
-        worked = structs.replace(worked, merged=Merged(tree))
-        async with self.lander.alone():
+        worked = structs.replace(worked, merged=MergeResult(tree))
+        async with self.branch_mover.alone():
             worked = structs.replace(worked, after=await self.make_commit(request, worked))
-            record = await self.lander.land(self.new_record(request, worked), autostash=request.autostash)
+            record = await self.branch_mover.land(self.new_record(request, worked), autostash=request.autostash)
         self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
-    def _conflict(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+    def _conflict(self, request: MergeRequest, worked: ComputedMerge) -> MergeRecord:
         record = structs.replace(
             self.new_record(request, worked),
             state="conflict",
@@ -210,7 +210,7 @@ class Merger:
         self.waiting.drop(waiting, "abort")
         self.note(f"the merge into {waiting.into} was given up")
 
-    def new_record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+    def new_record(self, request: MergeRequest, worked: ComputedMerge) -> MergeRecord:
         """Return what is to be stored of a merge."""
         return MergeRecord(
             run=self.run.run,
@@ -229,7 +229,7 @@ class Merger:
             take=request.take,
         )
 
-    async def refuse_another(self, request: MergeRequest, worked: Worked) -> None:
+    async def refuse_another(self, request: MergeRequest, worked: ComputedMerge) -> None:
         """Refuse to land a rival of an attempt that the branch has; what would change nothing is let through."""
         before, merged = worked.before, worked.merged
         stands = [each for each in self.store.merges.standing(self.run.run, worked.ref) if each.after]
@@ -250,7 +250,7 @@ class Merger:
 
     # --- what would come of it
 
-    async def work_out(self, request: MergeRequest) -> Worked:
+    async def work_out(self, request: MergeRequest) -> ComputedMerge:
         """Return what would come of a merge; only objects are written."""
         candidate = await self.candidate(request)  # what it refuses must not cancel programs that start meanwhile
         ref, before = await self.target(request)
@@ -259,24 +259,24 @@ class Merger:
                 f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
             )
         had = [each for each in self.store.merges.of_run(self.run.run) if each.ref == ref and each.by_hand]
-        gone = await reverted.gone(self.repository, [*self.store.merges.standing(self.run.run, ref), *had])
+        gone = await reverted.reverted_merges(self.repository, [*self.store.merges.standing(self.run.run, ref), *had])
         if candidate.commit is None:
             tree = before or self.plan.base or ""
-            merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
+            merged = MergeResult(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
         else:
             merged = await self.merge_with(request, before, candidate.commit, since=self.plan.base if gone else None)
         self.choices(request).check(merged.conflicts)
-        return Worked(candidate=candidate, ref=ref, before=before, merged=merged, gone=tuple(gone))
+        return ComputedMerge(candidate=candidate, ref=ref, before=before, merged=merged, gone=tuple(gone))
 
     async def merge_with(
         self, request: MergeRequest, before: str | None, commit: str, since: str | None = None
-    ) -> Merged:
+    ) -> MergeResult:
         """Merge a commit with another, as the strategy and the choices that were made say.
 
         `since` is where the work began, for a branch that had it already: git itself would think that it still does.
         """
         if before is None:
-            return Merged(await self.repository.tree_of(commit))
+            return MergeResult(await self.repository.tree_of(commit))
         if since is None:
             merged = await merge_commits.merge_trees(self.repository, before, commit)
         else:
@@ -298,33 +298,33 @@ class Merger:
         before = await self.repository.commit_of(ref)
         if before is None and (request.into or self.plan.base is not None):
             raise BadRequest(f"there is no branch `{into}`", hint="see `git branch`")
-        if why := await move_branch.busy(self.repository, ref):
+        if why := await move_branch.unfinished_work(self.repository, ref):
             raise BadRequest(f"the branch {into} cannot be moved: {why}", hint="end that first")
         return ref, before
 
     async def candidate(self, request: MergeRequest) -> Candidate:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
-            taken = await pick_files.taken(self.repository, self.run, self.plan.base, request.take)
+            taken = await pick_files.combine_picks(self.repository, self.run, self.plan.base, request.take)
             return self._candidate(taken.pairs, taken.commit)
         if request.heads:
             await require(self.repository, self.run.run, request.heads)
             message = rules.message(self.run, [], squashed=True, into="")
-            made = await self._combined(request, request.heads, message)
+            made = await self._combine(request, request.heads, message)
             between = rules.nodes_of(self.run, made.between)
             return Candidate(
                 commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts, between=between
             )
-        pairs = rules.chosen(self.run, request.pick)
+        pairs = rules.attempts_to_merge(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
         await require(self.repository, self.run.run, commits)
         message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
-        combined = await self._combined(request, commits, message)
+        combined = await self._combine(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]
         between = rules.nodes_of(self.run, combined.between)
         return structs.replace(self._candidate(kept, combined.commit, combined.conflicts), between=between)
 
-    async def _combined(self, request: MergeRequest, commits: Sequence[str], message: str) -> Combined:
+    async def _combine(self, request: MergeRequest, commits: Sequence[str], message: str) -> CombinedCommit:
         """Make one commit of several; where they do not go together, by the strategy and the choices that were made."""
         combined = await merge_commits.combine(self.repository, commits, message)
         if combined.commit is not None:
@@ -335,7 +335,7 @@ class Merger:
             if merged.conflicts:
                 return combined
             sum_so_far = await merge_commits.commit_tree(self.repository, merged.tree, commits[:place], message)
-        return Combined(sum_so_far)
+        return CombinedCommit(sum_so_far)
 
     def _candidate(
         self, pairs: Sequence[tuple[NodeState, Attempt]], commit: str | None, conflicts: tuple[Conflict, ...] = ()
@@ -363,7 +363,7 @@ class Merger:
 
     # --- making it
 
-    async def make_commit(self, request: MergeRequest, worked: Worked) -> str:
+    async def make_commit(self, request: MergeRequest, worked: ComputedMerge) -> str:
         """Make the commit that the branch will point to."""
         before, commit, tree = worked.before, worked.candidate.commit or "", worked.merged.tree
         by = await self.repository.identity()
@@ -379,13 +379,13 @@ class Merger:
         if await merge_commits.is_ancestor(self.repository, before, commit):
             return commit
         if request.strategy == "rebase":
-            return await self._rebased(before, commit, tree, by)
+            return await self._rebase(before, commit, tree, by)
         message = rules.message(self.run, attempts, squashed=False, into=into)
         return await merge_commits.commit_tree(self.repository, tree, [before, commit], message, by)
 
-    async def _rebased(self, before: str, commit: str, tree: str, by: tuple[str, str]) -> str:
+    async def _rebase(self, before: str, commit: str, tree: str, by: tuple[str, str]) -> str:
         tip = await merge_commits.rebase(self.repository, before, commit, by)
-        if isinstance(tip, Merged):
+        if isinstance(tip, MergeResult):
             names = ", ".join(conflict.path for conflict in tip.conflicts)
             hint = "as a whole it goes together: use --strategy auto or squash"
             raise BadRequest(f"commit by commit it does not go together: {names}", hint=hint)
@@ -395,7 +395,7 @@ class Merger:
             )
         return tip
 
-    async def _prove(self, request: MergeRequest, worked: Worked, after: str) -> tuple[CheckResult, ...]:
+    async def _prove(self, request: MergeRequest, worked: ComputedMerge, after: str) -> tuple[CheckResult, ...]:
         """Run the checks on the merged tree; what a receipt shows for this very tree is not run again."""
         candidate = worked.candidate
         if not request.checks or not candidate.checks or worked.merged.tree in candidate.proven:
@@ -424,9 +424,9 @@ class Merger:
 
     async def as_branch(self, request: MergeRequest) -> MergeRecord:
         """Make a branch of the merged result and leave the target where it is."""
-        async with self.lander.alone():
-            await self.lander.recover()
-            request = self.continued(request)
+        async with self.branch_mover.alone():
+            await self.branch_mover.recover()
+            request = self.complete_request(request)
             worked = await self.work_out(request)
             if worked.merged.conflicts:
                 return self._conflict(request, worked)
@@ -440,7 +440,7 @@ class Merger:
                 self.waiting.drop(waiting, "settled")
             if record.before == after:
                 return self.store.merges.add(structs.replace(record, state="merged"))
-            record = await self.lander.land(structs.replace(record, checks=checks))
+            record = await self.branch_mover.land(structs.replace(record, checks=checks))
         self.note(f"made the branch {record.into}")
         return record
 

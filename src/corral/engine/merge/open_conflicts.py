@@ -16,7 +16,7 @@ from corral.store.records import merges_in_conflict
 SIDES: dict[str, Side] = {"ours": "ours", "theirs": "theirs", "base": "base"}
 
 
-class Waiting:
+class OpenConflicts:
     """The merges of one run that are in conflict: one for each branch at most."""
 
     def __init__(self, store: Store, run: str) -> None:

@@ -16,7 +16,7 @@ from corral.attempt.repositories import repository_of
 from corral.engine.views import run_document
 from corral.model import OPEN, NodeClash, Run
 from corral.model.errors import BadRequest, CorralError
-from corral.model.merge import Clash, Overlap, Standing
+from corral.model.merge import Clash, Overlap, UnmergedWork
 from corral.rules.merge import merge as rules
 from corral.store.interface import Store
 from corral.world.git import merge_commits, snapshots
@@ -37,8 +37,8 @@ async def overlap(store: Store, folder: Path) -> Overlap:
     if not runs:
         return Overlap(work=())
     repository = repository_of(store.run(runs[0]).plan, store.folder)
-    work = [each for run in reversed(runs) for each in await _unmerged(store, run, repository)]
-    known = Known(store.folder / "overlap.json")
+    work = [each for run in reversed(runs) for each in await _unmerged_of_run(store, run, repository)]
+    known = ConflictCache(store.folder / "overlap.json")
     tips = {each.into: await repository.commit_of(f"refs/heads/{each.into}") for each in work if each.into}
     pairs = [(each.commit, tip) for each in work if (tip := tips.get(each.into or ""))]
     pairs += [(one.commit, other.commit) for one, other in combinations(work, 2)]
@@ -48,13 +48,15 @@ async def overlap(store: Store, folder: Path) -> Overlap:
         for run in {each.run for each in work}
         for record in store.attempts(run)
     }
-    changes = {each.name: Change(bases[each.name], each.commit) for each in work}
+    changes = {each.name: WorkChange(bases[each.name], each.commit) for each in work}
     for one, other in combinations(work, 2):
         pair = one.commit, other.commit
         clashes[pair] = await known.refine(repository, (changes[one.name], changes[other.name]), clashes[pair])
-    standing = await asyncio.gather(*(_standing(repository, each, tips.get(each.into or ""), clashes) for each in work))
+    limit_status = await asyncio.gather(
+        *(_with_branch_state(repository, each, tips.get(each.into or ""), clashes) for each in work)
+    )
     return Overlap(
-        work=tuple(standing),
+        work=tuple(limit_status),
         clashes=tuple(
             Clash(one=one.name, other=other.name, files=files)
             for one, other in combinations(work, 2)
@@ -63,7 +65,7 @@ async def overlap(store: Store, folder: Path) -> Overlap:
     )
 
 
-async def within(store: Store, run: Run) -> Run:
+async def mark_clashes(store: Store, run: Run) -> Run:
     """Name the nodes of a run that conflict with each other, before it is merged; git is asked only if some may."""
     pairs = rules.suspects(run) if run.merge.status == "ready" else []
     if not pairs:
@@ -71,7 +73,7 @@ async def within(store: Store, run: Run) -> Run:
     repository = repository_of(store.run(run.run).plan, store.folder)
     wanted = [(one.commit or "", other.commit or "") for (_, one), (_, other) in pairs]
     try:
-        clashes = await Known(store.folder / "overlap.json").ask(repository, wanted)
+        clashes = await ConflictCache(store.folder / "overlap.json").ask(repository, wanted)
     except (CorralError, OSError):  # its work may be gone
         return run
     found = tuple(
@@ -83,38 +85,38 @@ async def within(store: Store, run: Run) -> Run:
     return run
 
 
-async def _unmerged(store: Store, run: str, repository: Repository) -> list[Standing]:
+async def _unmerged_of_run(store: Store, run: str, repository: Repository) -> list[UnmergedWork]:
     """Return what of a run is not merged: what agents at work have so far, or what it ended with."""
     shown = run_document.build(store, run)
     into = store.run(run).plan.into
-    found: list[Standing] = []
+    found: list[UnmergedWork] = []
     for node in shown.nodes:
         for attempt in node.attempts:
             live = attempt.status in OPEN
             ready = shown.status not in OPEN and attempt.id == node.winner
             if live:
-                kept = await snapshots.listed(repository, [f"refs/corral/snapshots/{attempt.id}"])
+                kept = await snapshots.list_snapshots(repository, [f"refs/corral/snapshots/{attempt.id}"])
                 commit = kept[-1].commit if kept else None
             else:
                 waits = ready and shown.merge.status in ("ready", "undone", "conflict")
                 commit = attempt.commit if waits else None
             if commit and await repository.commit_of(commit):
                 found.append(
-                    Standing(name=attempt.id, run=run, agent=attempt.agent, commit=commit, live=live, into=into)
+                    UnmergedWork(name=attempt.id, run=run, agent=attempt.agent, commit=commit, live=live, into=into)
                 )
     return found
 
 
-async def _standing(
-    repository: Repository, work: Standing, tip: str | None, clashes: Mapping[tuple[str, str], tuple[str, ...]]
-) -> Standing:
+async def _with_branch_state(
+    repository: Repository, work: UnmergedWork, tip: str | None, clashes: Mapping[tuple[str, str], tuple[str, ...]]
+) -> UnmergedWork:
     if tip is None:
         return work
     behind = await merge_commits.behind(repository, work.commit, tip)
     return msgspec.structs.replace(work, behind=behind, conflicts=clashes[work.commit, tip])
 
 
-class Change(Struct, frozen=True):
+class WorkChange(Struct, frozen=True):
     """What a piece of work changed: from where it started to where it stands."""
 
     base: str | None
@@ -125,7 +127,7 @@ class Change(Struct, frozen=True):
 
 
 async def _between_changes(
-    repository: Repository, pair: tuple[Change, Change], conflicts: tuple[str, ...]
+    repository: Repository, pair: tuple[WorkChange, WorkChange], conflicts: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return which conflicts of two commits come of what each changed, not of where they started from."""
     one, other = pair
@@ -150,7 +152,7 @@ def real_names(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(MOVED_ASIDE.sub("", path) for path in paths))
 
 
-class Known:
+class ConflictCache:
     """What is known of pairs of commits: that never changes, so it is asked once."""
 
     def __init__(self, file: Path) -> None:
@@ -162,7 +164,7 @@ class Known:
         known = self._read()
         different = dict.fromkeys(pairs)
         missing = [pair for pair in different if " ".join(pair) not in known]
-        env = await merge_commits.neutral(repository)
+        env = await merge_commits.neutral_environment(repository)
         for pair, files in zip(missing, await merge_commits.merge_pairs(repository, missing, env), strict=True):
             known[" ".join(pair)] = files
         if missing:
@@ -170,7 +172,7 @@ class Known:
         return {pair: real_names(known[" ".join(pair)]) for pair in different}
 
     async def refine(
-        self, repository: Repository, pair: tuple[Change, Change], conflicts: tuple[str, ...]
+        self, repository: Repository, pair: tuple[WorkChange, WorkChange], conflicts: tuple[str, ...]
     ) -> tuple[str, ...]:
         """Return the conflicts that two changes make, of those that their commits have."""
         if not conflicts or pair[0].base == pair[1].base:

@@ -9,31 +9,31 @@ from msgspec import Struct
 
 from corral.model import Attempt, NodeState, Run
 from corral.model.errors import BadRequest
-from corral.model.merge import Hunk, HunkedFile, Hunks, Take
+from corral.model.merge import EditHunk, FilePick, HunkedFile, Hunks
 from corral.rules.merge import merge as rules
 from corral.world.git import changes, merge_commits, resolve_conflicts
 from corral.world.git.changes import CutFile, Piece
 from corral.world.git.repository import Repository
 
-Entry = tuple[str, str] | None  #: mode and blob; None: gone
+TreeEntry = tuple[str, str] | None  #: mode and blob; None: gone
 
 
-class Taken(Struct, frozen=True):
+class PickedCommit(Struct, frozen=True):
     """A candidate, and whose work it is made of."""
 
     commit: str
     pairs: tuple[tuple[NodeState, Attempt], ...]
 
 
-class _Part(Struct, frozen=True):
+class _PickedPart(Struct, frozen=True):
     """What is taken of one attempt's version of a file."""
 
-    take: Take
+    take: FilePick
     attempt: Attempt
     pair: tuple[NodeState, Attempt]
 
 
-def asked(text: str, who: str) -> Take:
+def parse_pick(text: str, who: str) -> FilePick:
     """Read what a person wants of whom: `a.py`, or hunks of it: `a.py#1,3-5`."""
     return rules.take(text, who)
 
@@ -41,10 +41,10 @@ def asked(text: str, who: str) -> Take:
 # --- look
 
 
-async def shown(repository: Repository, run: Run, base: str | None, who: str | None) -> list[Hunks]:
+async def attempt_hunks(repository: Repository, run: Run, base: str | None, who: str | None) -> list[Hunks]:
     """Return the changes of attempts in numbered pieces; of all that have any, or of one."""
     if who is not None:
-        attempts = [rules.chosen(run, who)[0][1]]
+        attempts = [rules.attempts_to_merge(run, who)[0][1]]
     else:
         attempts = [each for node in run.nodes for each in node.attempts if each.commit]
     if base is None:
@@ -63,10 +63,10 @@ def _hunks(attempt: Attempt, base: str, files: Sequence[CutFile]) -> Hunks:
                 path=file.path,
                 whole=file.whole,
                 hunks=tuple(
-                    Hunk(
+                    EditHunk(
                         number=piece.number,
                         head=piece.head,
-                        text=b"".join(_ended(line) for line in piece.lines).decode(errors="replace"),
+                        text=b"".join(_with_newline(line) for line in piece.lines).decode(errors="replace"),
                     )
                     for piece in file.pieces
                 ),
@@ -76,22 +76,22 @@ def _hunks(attempt: Attempt, base: str, files: Sequence[CutFile]) -> Hunks:
     )
 
 
-def _ended(line: bytes) -> bytes:
+def _with_newline(line: bytes) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n"
 
 
 # --- take
 
 
-async def taken(repository: Repository, run: Run, base: str | None, takes: Sequence[Take]) -> Taken:
+async def combine_picks(repository: Repository, run: Run, base: str | None, takes: Sequence[FilePick]) -> PickedCommit:
     """Put what is taken together, on the run's base; what does not go together is refused."""
     if base is None:
         raise BadRequest("--take needs a base: the run began in an empty repository", hint="use --pick")
-    by_path: dict[str, list[_Part]] = {}
+    by_path: dict[str, list[_PickedPart]] = {}
     for take in takes:
-        pair = rules.chosen(run, take.who)[0]
-        by_path.setdefault(take.path, []).append(_Part(take, pair[1], pair))
-    entries: dict[str, Entry] = {}
+        pair = rules.attempts_to_merge(run, take.who)[0]
+        by_path.setdefault(take.path, []).append(_PickedPart(take, pair[1], pair))
+    entries: dict[str, TreeEntry] = {}
     for path, parts in by_path.items():
         entries |= await _entries(repository, base, path, parts)
     tree = await resolve_conflicts.edit_tree(repository, await repository.tree_of(base), entries)
@@ -100,10 +100,10 @@ async def taken(repository: Repository, run: Run, base: str | None, takes: Seque
     message = rules.message(run, [], squashed=True, into="") + words
     commit = await merge_commits.commit_tree(repository, tree, [base], message)
     await repository.git("update-ref", f"refs/corral/taken/{run.run}/{commit[:12]}", commit)
-    return Taken(commit, tuple(part.pair for part in told))
+    return PickedCommit(commit, tuple(part.pair for part in told))
 
 
-async def _entries(repository: Repository, base: str, path: str, parts: Sequence[_Part]) -> dict[str, Entry]:
+async def _entries(repository: Repository, base: str, path: str, parts: Sequence[_PickedPart]) -> dict[str, TreeEntry]:
     old = await resolve_conflicts.entries_of(repository, base, [path])
     if not any(part.take.hunks for part in parts):
         part = parts[-1]
@@ -111,18 +111,20 @@ async def _entries(repository: Repository, base: str, path: str, parts: Sequence
         if not new and not old:
             raise BadRequest(f"--take {path}: neither {part.attempt.id} nor its base has that file")
         return {**dict.fromkeys(old), **new}
-    return {path: await _pieced(repository, base, old.get(path), parts)}
+    return {path: await _file_from_hunks(repository, base, old.get(path), parts)}
 
 
-async def _pieced(repository: Repository, base: str, old: tuple[str, str] | None, parts: Sequence[_Part]) -> Entry:
+async def _file_from_hunks(
+    repository: Repository, base: str, old: tuple[str, str] | None, parts: Sequence[_PickedPart]
+) -> TreeEntry:
     """Return a file that is made of pieces."""
-    chosen: list[tuple[_Part, CutFile, Piece]] = []
+    chosen: list[tuple[_PickedPart, CutFile, Piece]] = []
     for part in parts:
         found = await changes.cut_files(repository, base, part.attempt.commit or "", [part.take.path])
         file = next((each for each in found if each.path == part.take.path), None)
         chosen += [(part, *both) for both in _pieces(part, file)]
     for (one, _, piece), (other, _, second) in combinations(chosen, 2):
-        if one.attempt.id != other.attempt.id and changes.clash(piece, second):
+        if one.attempt.id != other.attempt.id and changes.do_clash(piece, second):
             raise _clash(one, piece, other, second)
     files = [file for _, file, _ in chosen]
     if gone := [part for part, file, _ in chosen if file.after is None]:
@@ -138,7 +140,7 @@ async def _pieced(repository: Repository, base: str, old: tuple[str, str] | None
     return mode, await resolve_conflicts.keep_file(repository, content)
 
 
-def _pieces(part: _Part, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
+def _pieces(part: _PickedPart, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
     path, attempt = part.take.path, part.attempt
     if file is None:
         raise BadRequest(f"--take {part.take.named}: {attempt.id} ({attempt.agent}) did not change that file")
@@ -155,7 +157,7 @@ def _pieces(part: _Part, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
     return [(file, piece) for piece in file.pieces if not part.take.hunks or piece.number in part.take.hunks]
 
 
-def _clash(one: _Part, piece: Piece, other: _Part, second: Piece) -> BadRequest:
+def _clash(one: _PickedPart, piece: Piece, other: _PickedPart, second: Piece) -> BadRequest:
     start, end = min(piece.start, second.start) + 1, max(piece.end, second.end)
     lines = f"lines {start} to {end}" if end > start else f"line {max(start, end)}"
     return BadRequest(

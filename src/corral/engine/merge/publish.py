@@ -13,7 +13,7 @@ from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRecord, MergeRequest
 from corral.rules.merge import merge as rules
 from corral.world import process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 
 async def patch(merger: Merger, request: MergeRequest, sink: Callable[[bytes], object]) -> MergeRecord:
@@ -52,19 +52,21 @@ async def pull_request(merger: Merger, request: MergeRequest) -> MergeRecord:
     if record.state == "conflict":
         return record
     push = ["git", "-c", "core.hooksPath=/dev/null", "push", "--quiet", "--force", remote, f"{record.ref}:{record.ref}"]
-    await _person(push, merger)
+    await _run_as_user(push, merger)
     title, body = rules.subject(merger.run), rules.message(merger.run, (), squashed=True, into="")
     base = request.into or merger.plan.into or ""
     words = [program, "pr", "create", "--head", record.into, "--base", base, "--title", title, "--body", body]
-    told = (await _person(words, merger)).split()
+    told = (await _run_as_user(words, merger)).split()
     record = structs.replace(record, url=told[-1] if told else "")
     merger.store.merges.save(record)
     return record
 
 
-async def _person(argv: list[str], merger: Merger) -> str:
+async def _run_as_user(argv: list[str], merger: Merger) -> str:
     """Run a program as the person would, with their own settings and keys: it goes to the network in their name."""
-    start = Start(argv=argv, env=dict(os.environ), cwd=str(merger.repository.folder), owner=merger.repository.owner)
+    start = ProcessStart(
+        argv=argv, env=dict(os.environ), cwd=str(merger.repository.folder), owner=merger.repository.owner
+    )
     finished = await process.run(start)
     if finished.code != 0:
         words = finished.err.decode(errors="replace").strip()[-400:]

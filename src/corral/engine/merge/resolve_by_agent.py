@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from corral.engine.context import Driver
-from corral.engine.merge.merger import Merger, Worked
+from corral.engine.merge.merger import ComputedMerge, Merger
 from corral.model import Request, Run
 from corral.model.errors import BadRequest
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 from corral.model.merge import Conflict, MergeRecord, MergeRequest
 from corral.world.git import merge_commits, resolve_conflicts
 
@@ -24,7 +24,7 @@ and change nothing else. The work to be merged was: {task}"""
 
 async def by_agent(driver: Driver, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
     """Let an agent settle what is in conflict, and land that; what it cannot settle stays with the person."""
-    request = merger.continued(request)
+    request = merger.complete_request(request)
     worked = await merger.work_out(request)
     before, commit = worked.before, worked.candidate.commit
     if before is None or commit is None or not worked.merged.conflicts:
@@ -33,19 +33,19 @@ async def by_agent(driver: Driver, merger: Merger, request: MergeRequest, record
         raise BadRequest("a submodule is in conflict: no agent can settle that", hint="--resolve PATH=ours or theirs")
     base = await merge_commits.commit_tree(merger.repository, worked.merged.tree, [before, commit], "in conflict")
     await merger.repository.git("update-ref", f"refs/corral/conflicts/{merger.run.run}", base)
-    asked = _asked(merger, request, base, worked)
+    asked = _agent_request(merger, request, base, worked)
     for number in range(request.tries):
         name = await driver.submit(asked, merger.say)
         merger.say(f"{request.resolve_with} settles the conflicts in run {name} (try {number + 1} of {request.tries})")
-        run = await driver.drive(name, _unheard)
-        settled = await _settled(merger, run, worked.merged.conflicts)
+        run = await driver.drive(name, _ignore_event)
+        settled = await _resolved_tree(merger, run, worked.merged.conflicts)
         if settled:
-            return await merger.land_tree(request, worked, settled)
+            return await merger.merge_tree(request, worked, settled)
     merger.say(f"{request.resolve_with} could not settle it: it is left to you")
     return record
 
 
-def _asked(merger: Merger, request: MergeRequest, base: str, worked: Worked) -> Request:
+def _agent_request(merger: Merger, request: MergeRequest, base: str, worked: ComputedMerge) -> Request:
     plan, conflicts, checks = merger.plan, worked.merged.conflicts, worked.candidate.checks
     files = "\n".join(f"- {conflict.path} ({conflict.kind}) {conflict.words}".rstrip() for conflict in conflicts)
     return Request(
@@ -61,7 +61,7 @@ def _asked(merger: Merger, request: MergeRequest, base: str, worked: Worked) -> 
     )
 
 
-async def _settled(merger: Merger, run: Run, conflicts: tuple[Conflict, ...]) -> str | None:
+async def _resolved_tree(merger: Merger, run: Run, conflicts: tuple[Conflict, ...]) -> str | None:
     """Return the tree in which everything is settled; None where marks are left or the run did not prove it."""
     won = [attempt for node in run.nodes for attempt in node.attempts if attempt.id == node.winner and attempt.commit]
     if run.status != "done" or not won:
@@ -76,5 +76,5 @@ async def _settled(merger: Merger, run: Run, conflicts: tuple[Conflict, ...]) ->
     return await merger.repository.tree_of(commit)
 
 
-def _unheard(_: Heard) -> None:
+def _ignore_event(_: RunEvent) -> None:
     """Follow nothing: `corral logs` shows it."""

@@ -17,19 +17,19 @@ from corral.world.git import kept_lines, merge_commits
 from corral.world.git.repository import Repository
 
 
-async def taken_back(repository: Repository, record: MergeRecord) -> str:
+async def reverted_words(repository: Repository, record: MergeRecord) -> str:
     """Say what became of a merge that its branch has nothing of any more; empty where it still has some of it."""
     tip = await repository.commit_of(record.ref)
     if tip is None:
         return f"the branch {record.into} is gone"
     if record.before is None or record.after is None or tip == record.after:
         return ""
-    if await _stands(repository, tip, record.before, record.after):
+    if await _is_still_merged(repository, tip, record.before, record.after):
         return ""
     return f"{record.into} has nothing of it any more: it was taken back there with git"
 
 
-async def _stands(repository: Repository, tip: str, before: str, after: str) -> bool:
+async def _is_still_merged(repository: Repository, tip: str, before: str, after: str) -> bool:
     """Tell whether a branch has some of a merge: by what its files hold, else by what its history says."""
     if None in [await repository.commit_of(commit) for commit in (before, after)]:
         return False  # nobody needs these commits any more
@@ -40,15 +40,15 @@ async def _stands(repository: Repository, tip: str, before: str, after: str) -> 
         return has
     if not there:  # rewritten, as by `git commit --amend`, or taken back and changed since
         return await kept_lines.keeps_lines(repository, tip, before, after)
-    return not await merge_commits.reverted(repository, tip, before, after)
+    return not await merge_commits.is_reverted(repository, tip, before, after)
 
 
-async def gone(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:
+async def reverted_merges(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:
     """Return the merges that their branches have nothing of any more."""
-    return [record for record in records if await taken_back(repository, record)]
+    return [record for record in records if await reverted_words(repository, record)]
 
 
-async def told(store: Store, run: Run) -> Run:
+async def without_reverted_merge(store: Store, run: Run) -> Run:
     """Return a run document that claims no merge which its branch has nothing of any more."""
     record = merged_last(store.merges.of_run(run.run)) if run.merge.status == "merged" else None
     if record is None or record.before == record.after:
@@ -56,9 +56,9 @@ async def told(store: Store, run: Run) -> Run:
     repository = repository_of(store.run(run.run).plan, store.folder)
     words = ""
     with contextlib.suppress(CorralError):  # what cannot be found out now is told as it is stored
-        words = await taken_back(repository, record) if repository.git_dir.exists() else ""
+        words = await reverted_words(repository, record) if repository.git_dir.exists() else ""
         if words and record.after and await repository.commit_of(record.ref) is None:  # perhaps merged, and deleted
-            words = "" if await merge_commits.branches_with(repository, record.after) else words
+            words = "" if await merge_commits.is_on_user_branch(repository, record.after) else words
     if words and run.merge.others:
         first, *rest = run.merge.others
         run.merge = structs.replace(first, others=tuple(rest) or UNSET)
@@ -67,6 +67,6 @@ async def told(store: Store, run: Run) -> Run:
     return run
 
 
-def by_hand(record: MergeRecord, at: float) -> MergeRecord:
+def mark_reverted(record: MergeRecord, at: float) -> MergeRecord:
     """Return a merge as it is stored once it is known that a person took it back."""
     return structs.replace(record, state="undone", undone=record.undone or at, by_hand=True)

@@ -12,7 +12,7 @@ from corral.engine.merge import reverted
 from corral.engine.merge.apply import BranchMover, Say
 from corral.model.errors import BadRequest
 from corral.model.events import Noted
-from corral.model.merge import MergeRecord, Place
+from corral.model.merge import BranchCheckout, MergeRecord
 from corral.store.interface import Store
 from corral.world.git import merge_commits
 from corral.world.git import repository as git
@@ -59,16 +59,16 @@ async def _last_here(store: Store, folder: Path) -> MergeRecord:
     return merged[-1]
 
 
-class Undoing(Struct, frozen=True, kw_only=True):
+class UndoPreview(Struct, frozen=True, kw_only=True):
     """A merge as it could be taken back."""
 
     record: MergeRecord
     files: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[BranchCheckout, ...] = ()
     trouble: str = ""  #: why it cannot be, in words
 
 
-async def undoing(store: Store, run: str) -> Undoing | None:
+async def preview_undo(store: Store, run: str) -> UndoPreview | None:
     """Return what undoing the last merge of a run would do; None if nothing of it is merged."""
     landed = [each for each in store.merges.of_run(run) if each.state == "merged"]
     moved = [each for each in landed if each.before != each.after]
@@ -76,19 +76,19 @@ async def undoing(store: Store, run: str) -> Undoing | None:
         return None
     record = (moved or landed)[-1]
     if not moved:
-        return Undoing(record=record, trouble="it moved nothing: the branch had this already")
+        return UndoPreview(record=record, trouble="it moved nothing: the branch had this already")
     repository = repository_of(store.run(run).plan, store.folder)
-    if words := await reverted.taken_back(repository, record):
-        return Undoing(record=record, trouble=words)
+    if words := await reverted.reverted_words(repository, record):
+        return UndoPreview(record=record, trouble=words)
     now = await repository.commit_of(record.ref)
     if now != record.after:
         newer = await merge_commits.behind(repository, record.after or "", now) if now and record.after else 0
         words = f"{record.into} has {newer} newer commit{'s' if newer != 1 else ''}, which would be lost"
-        return Undoing(record=record, trouble=words if newer else f"{record.into} is not where the merge left it")
+        return UndoPreview(record=record, trouble=words if newer else f"{record.into} is not where the merge left it")
     places = await BranchMover(store, repository, _unsaid).places(record.ref, record.after, record.before)
     files = await repository.names_changed(record.before, record.after or "") if record.before else ()
     trouble = next((f"{each.folder}: {each.trouble}" for each in places if each.trouble), "")
-    return Undoing(record=record, files=files, places=places, trouble=trouble)
+    return UndoPreview(record=record, files=files, places=places, trouble=trouble)
 
 
 def _unsaid(_: str) -> None:

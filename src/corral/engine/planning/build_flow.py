@@ -18,7 +18,7 @@ from corral.config.paths import is_file
 from corral.config.settings import Config
 from corral.engine import recordings
 from corral.engine.planning.problems import Findings
-from corral.engine.planning.routing import History, routed
+from corral.engine.planning.routing import History, route_agents
 from corral.machines.agent_lookup import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentProfile
@@ -26,7 +26,7 @@ from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
 from corral.rules.flows import short_schema, strategies
 from corral.rules.flows.complexity import weights_of
-from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
 from corral.world import files_without_links
 
@@ -44,10 +44,10 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     from_file = request.flow is not None
     flow = _from_file(request, settings, repo, findings) if from_file else _by_strategy(request, settings)
     if request.flow is not None:
-        flow = structs.replace(flow, nodes=tuple(_unnamed(node, request, settings) for node in flow.nodes))
+        flow = structs.replace(flow, nodes=tuple(_with_default_agent(node, request, settings) for node in flow.nodes))
     left_open = frozenset(node.id for node in flow.nodes if node.agent.name == AUTO and not node.fallback)
     try:
-        flow = routed(flow, settings, history, lambda text: _choice(text, settings))
+        flow = route_agents(flow, settings, history, lambda text: _choice(text, settings))
     except BadRequest:
         findings.tell()
         raise
@@ -59,7 +59,7 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
         named = dict[str, Node]()
         for node in flow.nodes:
             with findings.at(node.id, "agent"):
-                named[node.id] = _named(node, request, settings, ours=node.id in left_open)
+                named[node.id] = _resolve_agents(node, request, settings, ours=node.id in left_open)
         flow = structs.replace(flow, nodes=tuple(named.get(node.id, node) for node in flow.nodes))
     ready = dict[str, Node]()
     for node in flow.nodes:
@@ -69,10 +69,10 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     if request.approve is None:
         return flow
     question = " ".join(f"Start this? {flow.title}".split())[:MOST_QUESTION].replace("{{", "{ {")
-    return strategies.approved(flow, duration(request.approve, "approve"), question)
+    return strategies.with_approval(flow, duration(request.approve, "approve"), question)
 
 
-def _unnamed(node: Node, request: Request, settings: Config) -> Node:
+def _with_default_agent(node: Node, request: Request, settings: Config) -> Node:
     """Put the person's agent in where a flow file names none and theirs is to be found yet."""
     asked = request.agents or (settings.defaults.agent,)
     left_open = node.kind == "task" and not node.agent.name and tuple(asked) == (AUTO,)
@@ -101,10 +101,10 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
         )
     folder = Path(request.flow_file).parent if request.flow_file else repo
     names = frozenset((*agents.names(settings.agents), AUTO))
-    known = Known(
+    known = KnownNames(
         agents=names,
         roles=frozenset(briefing.role_names(repo)),
-        nested=lambda name: _nested(name, (folder.resolve(), repo.resolve() / ".corral" / "flows")),
+        nested=lambda name: _nested_text(name, (folder.resolve(), repo.resolve() / ".corral" / "flows")),
         draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
@@ -118,7 +118,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     return found.flow
 
 
-def _nested(name: str, folders: Iterable[Path]) -> str | None:
+def _nested_text(name: str, folders: Iterable[Path]) -> str | None:
     """Return the text of another flow file: beside the one that names it, in the repository, or ours.
 
     Links are not followed, except in our own folder: a repository could show any file of the user in a prompt.
@@ -288,7 +288,7 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
 def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Path) -> Node:
     if node.kind not in ("task", "run"):
         return node
-    task = _timed(node.task, request, settings)
+    task = _with_limits(node.task, request, settings)
     if flow.budget_usd is not None and node.share is not None:
         own = [limit for limit in (task.budget_usd, node.share * flow.budget_usd) if limit is not None]
         task = structs.replace(task, budget_usd=min(own))
@@ -301,19 +301,21 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
     ):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
-    task = structs.replace(task, checks=task.checks or _recorded(node))
+    task = structs.replace(task, checks=task.checks or _recorded_checks(node))
     # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
     theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
-    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo, theirs_first=theirs))
+    return structs.replace(
+        _with_selection(node, request, settings), task=_with_briefing(task, profile, repo, theirs_first=theirs)
+    )
 
 
-def _recorded(node: Node) -> tuple[str, ...]:
+def _recorded_checks(node: Node) -> tuple[str, ...]:
     """Return the checks that judged what is played: who lied then is found out again."""
     played = [each.model for each in (node.agent, *node.rivals) if each.name == "replay" and each.model]
     return tuple(dict.fromkeys(check for file in played for check in recordings.check(Path(file)).checks))
 
 
-def _selecting(node: Node, request: Request, settings: Config) -> Node:
+def _with_selection(node: Node, request: Request, settings: Config) -> Node:
     """Put in how the best of several is found, where the person says it."""
     judge = _choice(request.judge, settings) if request.judge else node.judge
     return structs.replace(
@@ -336,7 +338,7 @@ def _reader(node: Node, settings: Config) -> AgentChoice | None:
         raise BadRequest(f"[evidence] judge: {error}", hint=error.hint) from error
 
 
-def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Node:
+def _resolve_agents(node: Node, request: Request, settings: Config, *, ours: bool) -> Node:
     """Find the agents that a flow file names; where it names none, the person's. Whom we chose are no family."""
     if node.kind != "task":
         return node
@@ -353,7 +355,7 @@ def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Nod
     return structs.replace(node, agent=mine, rivals=rivals, fallback=kin, judge=judge)
 
 
-def _timed(task: Task, request: Request, settings: Config) -> Task:
+def _with_limits(task: Task, request: Request, settings: Config) -> Task:
     """Put in the limits that hold where a task says nothing itself."""
     timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
     timeout_seconds, idle_seconds = task.timeout_seconds, task.idle_seconds
@@ -368,7 +370,7 @@ def _timed(task: Task, request: Request, settings: Config) -> Task:
     )
 
 
-def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
+def _with_briefing(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
     """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
     role = task.role or profile.role
     names = [name for name, _ in task.skills]
@@ -376,7 +378,7 @@ def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: boo
     words = [briefing.role(role, repo, theirs_first=theirs_first)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
-    offered = briefing.offered(names, repo)
+    offered = briefing.offered_skills(names, repo)
     if offered:
         listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
         words.append(f"Skills you may read when they help:\n{listed}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from corral.machines.scope import Fitted
-from corral.world.git.repository import Found
+from corral.machines.scope import FittedScope
+from corral.world.git.repository import DiscoveredRepository
 
 SECONDS = 2.0  #: files that are not committed are not looked at, and programs may come and go
 MOST = 100
@@ -20,15 +20,17 @@ FILES = ("HEAD", "index", "config", "packed-refs", "logs/HEAD", "reftable/tables
 class GitState(Struct, frozen=True, kw_only=True):
     """What a submission needs to know of a repository at its HEAD."""
 
-    found: Found
+    found: DiscoveredRepository
     notes: tuple[str, ...]
     ignore: str
     identity: tuple[str, str] | None
 
 
-class _Kept(Struct):
-    found: Found
-    scopes: dict[bytes, Fitted] = field(default_factory=dict[bytes, Fitted])  #: by who says so: what they come to
+class _CachedState(Struct):
+    found: DiscoveredRepository
+    scopes: dict[bytes, FittedScope] = field(
+        default_factory=dict[bytes, FittedScope]
+    )  #: by who says so: what they come to
     glance: GitState | None = None
     signs: tuple[object, ...] = ()
     at: float = 0.0
@@ -38,7 +40,7 @@ class GitStateCache:
     """Glances at the repositories that one long-lived process is asked about."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CachedState] = {}
 
     def recall(self, folder: Path) -> tuple[GitState | None, tuple[object, ...]]:
         """Return what still holds of a folder; and signs, taken before anything else is looked at."""
@@ -54,21 +56,21 @@ class GitStateCache:
         if len(self._kept) >= MOST:
             self._kept.clear()
         if signs:
-            self._kept[str(folder)] = _Kept(found=glance.found, glance=glance, signs=signs, at=time.monotonic())
+            self._kept[str(folder)] = _CachedState(found=glance.found, glance=glance, signs=signs, at=time.monotonic())
         else:
-            self._kept[str(folder)] = _Kept(found=glance.found)
+            self._kept[str(folder)] = _CachedState(found=glance.found)
 
-    def scope(self, folder: Path, asked: bytes) -> Fitted | None:
+    def scope(self, folder: Path, asked: bytes) -> FittedScope | None:
         """Return what a scope came to in this folder, as long as the glance at it holds."""
         kept = self._kept.get(str(folder))
         return kept.scopes.get(asked) if kept and time.monotonic() - kept.at < SECONDS else None
 
-    def keep_scope(self, folder: Path, asked: bytes, fitted: Fitted) -> None:
+    def keep_scope(self, folder: Path, asked: bytes, fitted: FittedScope) -> None:
         if kept := self._kept.get(str(folder)):
             kept.scopes[asked] = fitted
 
 
-def _signs(found: Found) -> tuple[object, ...]:
+def _signs(found: DiscoveredRepository) -> tuple[object, ...]:
     own = Path(found.repository.git_dir)
     places = [own / name for name in FILES]
     if (own / "commondir").exists():  # a worktree: its branches lie in the repository it belongs to

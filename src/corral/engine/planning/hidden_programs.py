@@ -14,16 +14,16 @@ from corral.engine.planning import programs_outside_box
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.programs_outside_box import Lack, Surroundings
 from corral.machines.agent_lookup import resolve_agent
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest
 from corral.model.flow import AgentChoice, Flow, Node
 from corral.rules.shell import starts
-from corral.rules.shell.starts import Reading, Start
+from corral.rules.shell.starts import CommandStarts, ProgramStart
 from corral.world.sandbox import program_files
-from corral.world.sandbox.program_files import Shown
+from corral.world.sandbox.program_files import VisiblePaths
 
-Read = Callable[[frozenset[Start]], Reading]
+ReadCommand = Callable[[frozenset[ProgramStart]], CommandStarts]
 LONGEST_SCRIPT = 100_000
 SCRIPTS_DEEP = 3
 
@@ -72,11 +72,11 @@ def of_workspace(flow: Flow, settings: Config) -> list[str]:
     return list(dict.fromkeys(path for start in found if (path := programs_outside_box.in_workspace(start))))
 
 
-def surroundings(settings: Config, folder: Path, fitted: Fitted, held: Iterable[str]) -> Surroundings:
+def surroundings(settings: Config, folder: Path, fitted: FittedScope, held: Iterable[str]) -> Surroundings:
     """Return what the box of an agent shows; `held` are files of the base commit, of those `of_workspace` names."""
     toolchains, path = program_files.toolchains(os.environ, Path.home())
     masks = fitted.resolved.elsewhere
-    shown = Shown(
+    shown = VisiblePaths(
         places=(*toolchains, *(mask.path for mask in masks if mask.mode != "hidden")),
         hidden=tuple(mask.path for mask in masks if mask.mode == "hidden"),
     )
@@ -96,14 +96,14 @@ def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) ->
     words = profile.command if profile else ()
     if not words:
         return []
-    dressed = resolve_agent(choice.name, settings, choice.account)
+    resolved_agent = resolve_agent(choice.name, settings, choice.account)
     trial = AgentTask(prompt="", workspace=str(around.folder), home="/", model=choice.model)
-    _, readable = dressed.resolve(dressed.agent.start(trial))
+    _, readable = resolved_agent.resolve(resolved_agent.agent.start(trial))
     shown = structs.replace(around.shown, places=(*around.shown.places, *readable))
     around = structs.replace(around, shown=shown)
-    own = Start(words[0])
+    own = ProgramStart(words[0])
 
-    def read(missing: frozenset[Start]) -> Reading:
+    def read(missing: frozenset[ProgramStart]) -> CommandStarts:
         found = starts.of_words(words, missing)
         return structs.replace(found, starts=[start for start in found.starts if start.word != own.word])
 
@@ -115,10 +115,10 @@ def refuse_missing(where: str, text: str, around: Surroundings) -> list[str]:
     return _refuse(where, text, lambda missing: starts.of_text(text, missing), around)
 
 
-def _refuse(where: str, text: str, read: Read, around: Surroundings) -> list[str]:
+def _refuse(where: str, text: str, read: ReadCommand, around: Surroundings) -> list[str]:
     reading = read(frozenset())
     found = programs_outside_box.find_all(text, reading, around)
-    if needed := _needed(found, read):
+    if needed := _first_needed(found, read):
         raise BadRequest(f"{where}: `{needed.start.word}` {needed.words}", hint=needed.hint)
     found += _of_scripts(reading, around, SCRIPTS_DEEP)
     return [_warning(where, lack) for lack in found]
@@ -132,7 +132,7 @@ def _warning(where: str, lack: Lack) -> str:
     return f"warning: {where.removeprefix('--')}: `{lack.start.word}` {words}; hint: {lack.hint}"
 
 
-def _needed(found: list[Lack], read: Read) -> Lack | None:
+def _first_needed(found: list[Lack], read: ReadCommand) -> Lack | None:
     """Return the first without which the command cannot succeed, alone or together with the others."""
     if not found or not read(frozenset()).can_succeed:  # it does not end by itself, or is meant to fail
         return None
@@ -145,7 +145,7 @@ def _needed(found: list[Lack], read: Read) -> Lack | None:
     return candidates[0] if candidates and not read(together).can_succeed else None
 
 
-def _of_scripts(reading: Reading, around: Surroundings, deep: int) -> list[Lack]:
+def _of_scripts(reading: CommandStarts, around: Surroundings, deep: int) -> list[Lack]:
     """Return what the shell scripts of the repository lack that a command runs: an agent may change them."""
     found: list[Lack] = []
     for start in reading.starts if deep else ():
@@ -163,7 +163,7 @@ def _of_scripts(reading: Reading, around: Surroundings, deep: int) -> list[Lack]
     return found
 
 
-def _script(path: Path, start: Start) -> str:
+def _script(path: Path, start: ProgramStart) -> str:
     """Return the text of a shell script of the checkout; "" where it is none."""
     if not is_file(path):
         return ""

@@ -17,7 +17,7 @@ from corral.model.errors import BadRequest, Untrusted
 from corral.model.flow import AgentChoice, Flow, Node
 from corral.rules.shell import starts
 from corral.rules.shell.builtins import SHELL_ONLY
-from corral.rules.shell.starts import Start
+from corral.rules.shell.starts import ProgramStart
 from corral.rules.shell.state import SEARCH
 from corral.world.sandbox import program_files
 
@@ -37,18 +37,18 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
 
 
 def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> None:
-    dressed = resolve_agent(choice.name, settings, choice.account)
+    resolved = resolve_agent(choice.name, settings, choice.account)
     trial = AgentTask(
         prompt=node.task.prompt,
         workspace=repo,
         home="/",
         model=choice.model,
         read_only=node.task.read_only,
-        mcp=dressed.servers(),
+        mcp=resolved.servers(),
     )
-    command = dressed.agent.start(trial)
-    dressed.resolve(command)
-    if dressed.agent.facts.family == "scripted":
+    command = resolved.agent.start(trial)
+    resolved.resolve(command)
+    if resolved.agent.facts.family == "scripted":
         from corral.engine.planning import scripted_files  # noqa: PLC0415 -- the player is not needed otherwise
 
         scripted_files.check(Path(command.argv[1]).absolute())
@@ -101,7 +101,7 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
             )
 
 
-def _is_nowhere(start: Start, folder: Path, searched: str) -> bool:
+def _is_nowhere(start: ProgramStart, folder: Path, searched: str) -> bool:
     """Tell whether a bare name is no program; what only the command itself finds, or looks for, is left to the run."""
     is_plain = start.program and start.search == SEARCH and not start.sought and re.fullmatch(r"[\w.+-]+", start.word)
     if not is_plain or start.word in SHELL_ONLY or exists(folder / start.word):

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Generator, Mapping
 
 from corral.model.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of
-from corral.rules.flows.reader import Read
-from corral.rules.flows.tree import Spot
+from corral.rules.flows.reader import FlowReading
+from corral.rules.flows.tree import NodeLocation
 
 
 class Findings:
@@ -15,13 +15,13 @@ class Findings:
 
     def __init__(self, file: str | None) -> None:
         self._file = file
-        self._spots: Mapping[str, Spot] = {}
+        self._spots: Mapping[str, NodeLocation] = {}
         self._found: dict[tuple[int, int, str], FlowMistake] = {}
         self._bad: set[str] = set()
         self._wrong = False  # the file itself has mistakes
         self._named: set[str] = set()  # nodes whose agents stand in the file
 
-    def read(self, found: Read) -> None:
+    def read(self, found: FlowReading) -> None:
         """Take in what is wrong with the file itself, and where its nodes stand."""
         self._spots, self._wrong = found.spots, bool(found.mistakes)
         self._named = {node.id for node in found.flow.nodes if node.agent.name}

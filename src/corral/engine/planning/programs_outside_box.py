@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.config.paths import exists, is_file, person_file
-from corral.rules.shell.starts import Reading, Start
+from corral.config.paths import exists, is_file, user_file
+from corral.rules.shell.starts import CommandStarts, ProgramStart
 from corral.rules.shell.state import SEARCH
 from corral.rules.shell.wrappers import IDLE
 from corral.world.sandbox import program_files
 from corral.world.sandbox.profile import HOME, SCRATCH
-from corral.world.sandbox.program_files import Shown
+from corral.world.sandbox.program_files import VisiblePaths
 
 HOMES = ("~/", "$HOME/", "${HOME}/")
 INTERPRETERS = 3  #: of a program, each run by the next; what another program reads needs none
@@ -27,7 +27,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """What decides whether a word of a command leads to a program in the box."""
 
     folder: Path  #: of the repository
-    shown: Shown
+    shown: VisiblePaths
     search: str  #: PATH in the box
     setup: str = ""  #: the command that prepares a workspace: it may install what is missing
     held: frozenset[str] | None = None  #: files of the base commit, of those that are asked for; None: not looked up
@@ -37,20 +37,20 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 class Lack(Struct, frozen=True):
     """Something that a command starts, or reads, and that is not there in the box."""
 
-    start: Start
+    start: ProgramStart
     path: Path
     words: str
     hint: str
     sure: bool = True  #: nothing can take its place
 
 
-def is_relative(start: Start) -> bool:
+def is_relative(start: ProgramStart) -> bool:
     """Tell whether it is named as a file of the workspace."""
     word = start.word
     return "/" in word and not word.startswith(("/", *HOMES)) and not (start.folder or "").startswith("/")
 
 
-def in_workspace(start: Start) -> str | None:
+def in_workspace(start: ProgramStart) -> str | None:
     """Return the path in the workspace that it names."""
     if not is_relative(start) or start.folder is None or "\0" in start.word:
         return None
@@ -58,10 +58,10 @@ def in_workspace(start: Start) -> str | None:
     return None if path.startswith("..") else path
 
 
-def find_all(text: str, reading: Reading, around: Surroundings) -> list[Lack]:
+def find_all(text: str, reading: CommandStarts, around: Surroundings) -> list[Lack]:
     """Return what a command starts and the box lacks."""
     found: list[Lack] = []
-    ran: list[Start] = []
+    ran: list[ProgramStart] = []
     for start in reading.starts:
         if lack := _find(start, text, reading, around, ran):
             found.append(lack)
@@ -70,7 +70,9 @@ def find_all(text: str, reading: Reading, around: Surroundings) -> list[Lack]:
     return found
 
 
-def _find(start: Start, text: str, reading: Reading, around: Surroundings, ran: Sequence[Start]) -> Lack | None:
+def _find(
+    start: ProgramStart, text: str, reading: CommandStarts, around: Surroundings, ran: Sequence[ProgramStart]
+) -> Lack | None:
     """Return what is wrong with something that a command starts; None where it is there, or that cannot be told."""
     path, sure = _on_this_machine(start, text, around)
     if path is None or (not is_relative(start) and _may_be_made(path, reading, around)):
@@ -93,7 +95,7 @@ def _find(start: Start, text: str, reading: Reading, around: Surroundings, ran: 
     return Lack(start, path, f"{needs} on this machine, but not in the box", hint, sure)
 
 
-def _nowhere(start: Start, path: Path, around: Surroundings) -> Lack:
+def _nowhere(start: ProgramStart, path: Path, around: Surroundings) -> Lack:
     kind = "program" if start.program else "file"
     if path.is_relative_to(around.folder) and start.word.startswith("/"):
         hint = f"name it from the top of the repository: ./{path.relative_to(around.folder)}"
@@ -103,7 +105,7 @@ def _nowhere(start: Start, path: Path, around: Surroundings) -> Lack:
     )
 
 
-def _search(start: Start, text: str, around: Surroundings) -> dict[str, str]:
+def _search(start: ProgramStart, text: str, around: Surroundings) -> dict[str, str]:
     """Return where a program is looked for: in the box, and where that cannot find it, on this machine."""
     more = [os.environ.get("PATH", "")] if start.search == SEARCH and not _installs(text, around) else []
     return {"PATH": os.pathsep.join([around.search, *more])}
@@ -113,7 +115,7 @@ def _installs(text: str, around: Surroundings) -> bool:
     return bool(around.setup) or "install" in text
 
 
-def _on_this_machine(start: Start, text: str, around: Surroundings) -> tuple[Path | None, bool]:
+def _on_this_machine(start: ProgramStart, text: str, around: Surroundings) -> tuple[Path | None, bool]:
     """Return the file on this machine that a word leads to, or None, and whether it is surely that one."""
     word = start.word
     if not word or len(word) > LONGEST or "\0" in word or "\n" in word:
@@ -128,11 +130,11 @@ def _on_this_machine(start: Start, text: str, around: Surroundings) -> tuple[Pat
     if not start.program or start.search is None or _installs(text, around) or exists(around.folder / word):
         return None, False
     if start.search != SEARCH:
-        return _searched(word, start.search, around)
-    return _found(word, around) or program_files.find(word, os.environ), True
+        return _find_on_path(word, start.search, around)
+    return _find_in_box(word, around) or program_files.find(word, os.environ), True
 
 
-def _absolute(word: str, start: Start, around: Surroundings) -> Path | None:
+def _absolute(word: str, start: ProgramStart, around: Surroundings) -> Path | None:
     """Return a path that is written out; one that is nowhere only where nothing could make it in a box."""
     path = Path(os.path.normpath(word))
     if found := _existing(path, start):
@@ -140,7 +142,7 @@ def _absolute(word: str, start: Start, around: Surroundings) -> Path | None:
     return None if _is_scratch(path, around) or exists(path) else path
 
 
-def _from_folder(word: str, start: Start, around: Surroundings) -> Path | None:
+def _from_folder(word: str, start: ProgramStart, around: Surroundings) -> Path | None:
     """Return a file that is named from a folder: of the workspace the one of the checkout, if the commit holds it."""
     if start.folder is not None and start.folder.startswith("/"):
         return _existing(Path(os.path.normpath(Path(start.folder, word))), start)
@@ -150,12 +152,12 @@ def _from_folder(word: str, start: Start, around: Surroundings) -> Path | None:
     return _existing(around.folder / inside, start)
 
 
-def _searched(word: str, search: str, around: Surroundings) -> tuple[Path | None, bool]:
+def _find_on_path(word: str, search: str, around: Surroundings) -> tuple[Path | None, bool]:
     """Find a program on a PATH that the command sets: the first one, and whether the box has no other."""
     first: Path | None = None
     for entry in search.split(os.pathsep):
         if entry == SEARCH:
-            found = _found(word, around)
+            found = _find_in_box(word, around)
         elif entry.startswith("/"):
             found = Path(entry, word) if _runs(Path(entry, word)) else None
         else:
@@ -166,7 +168,7 @@ def _searched(word: str, search: str, around: Surroundings) -> tuple[Path | None
     return first, True
 
 
-def _found(word: str, around: Surroundings) -> Path | None:
+def _find_in_box(word: str, around: Surroundings) -> Path | None:
     """Find a program on the search path of the box; a link that leads out of the box only where there is no other."""
     folders = [Path(entry) for entry in around.search.split(os.pathsep) if entry]
     found = [folder / word for folder in folders if _runs(folder / word)]
@@ -174,7 +176,7 @@ def _found(word: str, around: Surroundings) -> Path | None:
     return next(iter((*there, *found)), None)
 
 
-def _existing(path: Path, start: Start) -> Path | None:
+def _existing(path: Path, start: ProgramStart) -> Path | None:
     return path if (_runs(path) if start.program else is_file(path)) else None
 
 
@@ -188,14 +190,14 @@ def _is_scratch(path: Path, around: Surroundings) -> bool:
     return own and not path.is_relative_to(around.folder)
 
 
-def _may_be_made(path: Path, reading: Reading, around: Surroundings) -> bool:
+def _may_be_made(path: Path, reading: CommandStarts, around: Surroundings) -> bool:
     """Tell whether the command, which speaks of the path elsewhere, or the setup may make what is then started."""
     if not _is_scratch(path, around):
         return False
     return bool(around.setup) or any(each != "/" and path.is_relative_to(each) for each in reading.mentioned)
 
 
-def _remedy(path: Path, lacking: Path, start: Start, around: Surroundings, search: Mapping[str, str]) -> str:
+def _remedy(path: Path, lacking: Path, start: ProgramStart, around: Surroundings, search: Mapping[str, str]) -> str:
     """Say which line shows a program in the box, and by which name it is there."""
     word, inside = start.word, is_relative(start)
     in_environment = (path.parent.parent / "pyvenv.cfg").exists()
@@ -208,7 +210,7 @@ def _remedy(path: Path, lacking: Path, start: Start, around: Surroundings, searc
     lacked = [
         each for each in needed if not around.shown.has(each) and not (inside and each.is_relative_to(around.folder))
     ]
-    folders = program_files.outermost(map(_scoped, lacked))
+    folders = program_files.outermost(map(_scope_path, lacked))
     by_path = start.search not in (None, SEARCH) and "/" not in word and target == path
     there = by_path or inside or "/" in (start.folder or "")[:1] or str(target) == word
     named = "" if there else f"name it {target}"
@@ -216,10 +218,10 @@ def _remedy(path: Path, lacking: Path, start: Start, around: Surroundings, searc
         return named
     options = " ".join(f"--read {folder}" for folder in folders)
     listed = ", ".join(f'"{folder}"' for folder in ("**", *folders))
-    return f"{named}{', and ' if named else ''}show it: {options}, or [scope] read = [{listed}] in {person_file()}"
+    return f"{named}{', and ' if named else ''}show it: {options}, or [scope] read = [{listed}] in {user_file()}"
 
 
-def _scoped(path: Path) -> Path:
+def _scope_path(path: Path) -> Path:
     """Return what a scope can name so that a path is there: of a link the folder it lies in, unless that is much."""
     folder = path.parent.resolve()
     return folder if path.is_symlink() and not Path.home().is_relative_to(folder) else path.resolve()

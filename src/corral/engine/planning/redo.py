@@ -33,24 +33,24 @@ def wake_up(store: Store, run: str) -> None:
         store.move_run(run, "queued", None, None)
 
 
-def again(store: Store, run: str, node: str | None, say: Say) -> None:
+def redo_nodes(store: Store, run: str, node: str | None, say: Say) -> None:
     """Do a node once more with all that comes after it; without one, all that did not get done."""
     plan = store.run(run).plan
     if node is None:
-        void = redo.unfinished(plan.flow, store.nodes(run))
+        void = redo.unfinished_merges(plan.flow, store.nodes(run))
         if not void and any(state.status in OPEN for state in store.nodes(run)):
             raise BadRequest(f"run {run} only waits for an answer", hint="corral inbox, then corral resume")
         if not void:
             raise BadRequest(f"every node of run {run} is done", hint=f"name one: corral retry {run} NODE")
     else:
-        void = redo.behind(plan.flow, {_known(plan.flow, node): "you said so"})
+        void = redo.behind(plan.flow, {_check_node(plan.flow, node): "you said so"})
     _open(store, run, plan, void, say)
 
 
-def changed(store: Store, run: str, flow: Flow, say: Say) -> None:
+def apply_changed_flow(store: Store, run: str, flow: Flow, say: Say) -> None:
     """Go on with another form of the flow; what it did not change stays done."""
     plan = store.run(run).plan
-    void = redo.changed(plan.flow, flow)
+    void = redo.changed_nodes(plan.flow, flow)
     gone = {node.id for node in plan.flow.nodes} - {node.id for node in flow.nodes}
     for name in sorted(gone):
         say(f"`{name}` is not in the flow any more")
@@ -88,7 +88,7 @@ def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: S
         store.move_run(run, "queued", None, None)
 
 
-def _known(flow: Flow, node: str) -> str:
+def _check_node(flow: Flow, node: str) -> str:
     names = [each.id for each in flow.nodes]
     if node not in names:
         raise BadRequest(f"the run has no node `{node}`", hint="it has: " + ", ".join(names[:30]))

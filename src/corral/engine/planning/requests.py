@@ -17,7 +17,7 @@ from corral.engine.budget.money import Money
 from corral.engine.context import Context, Say, Vet
 from corral.engine.planning import submit
 from corral.engine.planning.git_state_cache import GitStateCache
-from corral.engine.planning.submit import Submission
+from corral.engine.planning.submit import SubmitBody
 from corral.model import ENCODER, Request, RunPlan, RunRecord, TrackRecord
 from corral.model.errors import Conflicting, CorralError, Stopped
 from corral.model.flow import TaskType
@@ -38,18 +38,18 @@ class Requests:
 
     def __init__(self, context: Context, money: Money, stopping: Callable[[], str | None]) -> None:
         self._context, self._money, self._stopping = context, money, stopping
-        self._glances = GitStateCache()
+        self._git_states = GitStateCache()
 
-    async def prepare(self, request: Request) -> Submission:
+    async def prepare(self, request: Request) -> SubmitBody:
         """Check a request as `submit` does; nothing is started."""
         _ = self._context.store
-        return await submit.prepare(request, self._context.home, self.track_records, self._glances)
+        return await submit.prepare(request, self._context.home, self.track_records, self._git_states)
 
     async def submit(self, request: Request, say: Say) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         self._money.refuse_halted()
         run = _new_id()
-        async with self._pinned(request, run) as submission:
+        async with self._pin_base(request, run) as submission:
             if stopping := self._stopping():
                 raise Stopped(f"{stopping} before anything was started")
             for note in (*submission.notes, *await self._unknown_work(submission.plan)):
@@ -63,7 +63,7 @@ class Requests:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
         self._money.refuse_halted()
         run = _new_id()
-        async with self._pinned(request, run, vet) as submission:
+        async with self._pin_base(request, run, vet) as submission:
             for note in submission.notes:
                 say(note)
             plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
@@ -73,9 +73,9 @@ class Requests:
         return made
 
     @contextlib.asynccontextmanager
-    async def _pinned(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[Submission]:
+    async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[SubmitBody]:
         """Prepare a request and hold its base for the run that is opened meanwhile; not where none is."""
-        submission = await self._prepared(request, run, vet)
+        submission = await self._prepare_pinned(request, run, vet)
         try:
             yield submission
         except BaseException:
@@ -84,7 +84,7 @@ class Requests:
         finally:
             base_pins.end(self._context.home, run)
 
-    async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
+    async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> SubmitBody:
         """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
         for _ in range(MOST_MOVES):
             submission = await self.prepare(request)
@@ -106,7 +106,7 @@ class Requests:
         store = self._context.store
         if not store.is_empty():
             return []
-        found = await snapshots.listed(repository_of(plan, store.folder), ["refs/corral/attempts"])
+        found = await snapshots.list_snapshots(repository_of(plan, store.folder), ["refs/corral/attempts"])
         if not found:
             return []
         work = f"this repository holds the work of {len(found)} attempt{'' if len(found) == 1 else 's'} (refs/corral)"

@@ -14,13 +14,13 @@ from corral.model.agent_api import AgentProfile, AgentTask
 from corral.model.errors import BadRequest, CorralError
 from corral.model.flow import AgentChoice, Flow, Node, TaskType
 from corral.rules.flows import complexity
-from corral.rules.flows.routing import AUTO, Knowledge, Routed, route
+from corral.rules.flows.routing import AUTO, AgentRoute, Knowledge, route
 
 History = Callable[[TaskType | None], Sequence[TrackRecord]]
 Named = Callable[[str], AgentChoice]
 
 
-def routed(flow: Flow, settings: Config, history: History, named: Named) -> Flow:
+def route_agents(flow: Flow, settings: Config, history: History, named: Named) -> Flow:
     """Return the flow with every `auto` replaced."""
     if not any(choice.name == AUTO for node in flow.nodes for choice in _named_by(node)):
         return flow
@@ -57,7 +57,7 @@ def _named_by(node: Node) -> tuple[AgentChoice, ...]:
     return (node.agent, *node.rivals, *node.fallback)
 
 
-def _words(node: Node, flow: Flow, found: Routed) -> str:
+def _words(node: Node, flow: Flow, found: AgentRoute) -> str:
     whom = f" for `{node.id}`" if len(flow.nodes) > 1 else ""
     return f"agent {found.agent}{whom}: {found.reason}"
 
@@ -75,8 +75,8 @@ def _able(text: str, settings: Config) -> bool:
     """Tell whether an agent could be started on this machine."""
     choice = AgentChoice.read(text)
     try:
-        dressed = resolve_agent(choice.name, settings, choice.account)
-        dressed.resolve(dressed.agent.start(AgentTask(prompt="x", workspace="/", home="/", model=choice.model)))
+        resolved = resolve_agent(choice.name, settings, choice.account)
+        resolved.resolve(resolved.agent.start(AgentTask(prompt="x", workspace="/", home="/", model=choice.model)))
     except CorralError:
         return False
     return True

@@ -20,31 +20,31 @@ from corral.engine.planning.problems import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
 from corral.machines.agent_lookup import resolve_agent
-from corral.machines.scope import Fitted
+from corral.machines.scope import FittedScope
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
 from corral.model.run_labels import check_labels, check_name
-from corral.rules.scope.explain import Explained
+from corral.rules.scope.explain import ScopeExplanation
 from corral.world.git import merge_commits, plain_folder
 from corral.world.git import repository as git
-from corral.world.git.repository import Found, Repository
-from corral.world.sandbox.probe import at_least, probe, usual
+from corral.world.git.repository import DiscoveredRepository, Repository
+from corral.world.sandbox.probe import default_level, is_at_least, probe
 from corral.world.sandbox.program_files import SYSTEM
 from corral.world.sandbox.scope_paths import Machine, agentignore
 from corral.world.workspace import held_out
 
 
-class Submission(Struct, frozen=True):
+class SubmitBody(Struct, frozen=True):
     """A plan that can be started, and what the person should know about it."""
 
     plan: RunPlan
     notes: tuple[str, ...]
-    explained: Explained
+    explained: ScopeExplanation
 
 
-async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> Submission:
+async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> SubmitBody:
     """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     name = check_name(request.name) if request.name is not None else None
@@ -61,7 +61,7 @@ async def _prepare(
     history: History,
     looking: list[asyncio.Task[Any]],
     glances: GitStateCache | None,
-) -> Submission:
+) -> SubmitBody:
     await git.version()
     folder = _folder(request)
     remembers = glances if request.base is None else None
@@ -69,9 +69,9 @@ async def _prepare(
     found = glance.found if glance else await git.discover(folder)
     uncommitted = hidden = room = None
     if glance is None and found is not None:  # git looks while we do
-        uncommitted = asyncio.create_task(_uncommitted(found, request.base))
+        uncommitted = asyncio.create_task(_uncommitted_note(found, request.base))
         hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
-        room = asyncio.create_task(_room(found.repository))
+        room = asyncio.create_task(_check_branch_prefix(found.repository))
         looking += [uncommitted, hidden, room]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
@@ -112,7 +112,7 @@ async def _prepare(
         (folder, remembers if glance else None),
     )
     if level != "none":
-        held = await _held(repository, base, hidden_programs.of_workspace(flow, settings))
+        held = await _files_in_commit(repository, base, hidden_programs.of_workspace(flow, settings))
         around = {name: hidden_programs.surroundings(settings, top, each, held) for name, each in fits.items()}
         notes += hidden_programs.check(flow, settings, around, findings)
         findings.tell()
@@ -137,7 +137,7 @@ async def _prepare(
         **{name: getattr(request, name) for name in AS_REQUESTED},
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
-    return Submission(plan, tuple(notes), scope.explained(next(iter(fits.values())), level))
+    return SubmitBody(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
 
 
 def _folder(request: Request) -> Path:
@@ -159,7 +159,7 @@ async def _evidence(
     settings: Config,
     flow: Flow,
     here: tuple[Path, Level],
-    seen: tuple[Repository, Iterable[Fitted]],
+    seen: tuple[Repository, Iterable[FittedScope]],
     notes: list[str],
 ) -> EvidenceRules:
     """Keep the files that no agent is to see; return what a plan says of evidence."""
@@ -195,11 +195,11 @@ async def _fits(
     said: tuple[tuple[ScopeSource, ...], str],
     machine: Machine,
     kept: tuple[Path, GitStateCache | None],
-) -> dict[str, Fitted]:
+) -> dict[str, FittedScope]:
     """Hold what was said of each agent's scope against the machine, unless that was just done."""
     scopes, ignore = said
     folder, remembers = kept
-    fits: dict[str, Fitted] = {}
+    fits: dict[str, FittedScope] = {}
     for agent in agents:
         asked = scope.of_agent(scopes, agent, ignore)
         key = ENCODER.encode((scopes, agent, ignore))
@@ -213,7 +213,7 @@ async def _fits(
     return fits
 
 
-async def _held(repository: Repository, base: str | None, paths: list[str]) -> list[str]:
+async def _files_in_commit(repository: Repository, base: str | None, paths: list[str]) -> list[str]:
     """Return those of some paths that are files of the commit to start from."""
     if base is None or not paths:
         return []
@@ -224,9 +224,9 @@ async def _held(repository: Repository, base: str | None, paths: list[str]) -> l
 
 async def _level(request: Request, state: Path) -> Level:
     held = await probe(state / "probe.json")
-    required = request.require or usual()
+    required = request.require or default_level()
     level = "none" if request.unsandboxed and required == "none" else held.level
-    if not at_least(level, required) and not request.unsandboxed:
+    if not is_at_least(level, required) and not request.unsandboxed:
         wanting = held.lacks(required)
         raise BadRequest(
             f"the sandbox level `{required}` does not hold here: {wanting.reason}",
@@ -249,7 +249,7 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
     return [*found, ScopeSource(table=table, where=where)] if table != ScopeTable() else found
 
 
-async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:
+async def _base(found: DiscoveredRepository, named: str | None) -> tuple[str | None, str | None]:
     """Return the commit to start from, and the branch to land on."""
     repository = found.repository
     if named is None:
@@ -263,7 +263,7 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
     return base, named if listed.code == 0 else found.branch
 
 
-async def _room(repository: Repository) -> None:
+async def _check_branch_prefix(repository: Repository) -> None:
     """Look that branches corral/... can be made: one that is called just that stands in their way."""
     objects = repository.git_dir / "objects"
     if objects.is_dir() and not os.access(objects, os.W_OK):
@@ -278,11 +278,11 @@ async def _room(repository: Repository) -> None:
         )
 
 
-async def _uncommitted(found: Found | None, named: str | None) -> list[str]:
+async def _uncommitted_note(found: DiscoveredRepository | None, named: str | None) -> list[str]:
     if found is None or named is not None or not (found.repository.folder / ".git").exists():
         return []
     repository = found.repository
-    quiet, _ = await asyncio.gather(merge_commits.neutral(repository), repository.identity())
+    quiet, _ = await asyncio.gather(merge_commits.neutral_environment(repository), repository.identity())
     listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"

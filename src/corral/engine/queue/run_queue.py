@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.model.errors import BadRequest
-from corral.model.server import QueueState, Waiting
+from corral.model.server import QueuedRun, QueueState
 from corral.store.interface import Store
 
 CONCURRENCY = 4
@@ -23,10 +23,10 @@ class RunQueue:
             waiting=tuple(self._store.queue.waiting(most)),
         )
 
-    def next(self, most: int) -> list[Waiting]:
+    def next(self, most: int) -> list[QueuedRun]:
         return self._store.queue.waiting(most)
 
-    def move(self, name: str, *, priority: int | None, before: str | None = None, first: bool = False) -> Waiting:
+    def move(self, name: str, *, priority: int | None, before: str | None = None, first: bool = False) -> QueuedRun:
         """Give a run that waits another priority or place."""
         run = self._store.find(name)
         found = self._store.queue.find(run)

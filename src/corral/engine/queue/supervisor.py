@@ -20,7 +20,7 @@ from corral.engine.views import run_status
 from corral.model import OPEN, Run
 from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.events import Listener
-from corral.model.server import Serving
+from corral.model.server import ServerRecord
 from corral.world import process_identity
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
@@ -44,7 +44,7 @@ class RunSupervisor:
 
     def __init__(self, context: Context, rooms: Rooms, listen: Listener, vet: Vet, *, resume: bool = True) -> None:
         self._context, self._rooms, self._listen, self._vet, self._resume = context, rooms, listen, vet, resume
-        self._driven: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._left: list[str] = []  #: runs to go on with, before anything new
         self._given_up: set[str] = set()  #: what failed here once is left to a person
         self._looked = 0.0
@@ -53,20 +53,20 @@ class RunSupervisor:
 
     @property
     def driven(self) -> tuple[str, ...]:
-        return tuple(self._driven)
+        return tuple(self._tasks)
 
     def task(self, run: str) -> asyncio.Task[None] | None:
         """Return what drives a run."""
-        return self._driven.get(run)
+        return self._tasks.get(run)
 
     def claim(self, address: str) -> None:
         """Say that this process serves the store; only one does."""
         store, mine = self._context.store, self._context.owner
         with store.transaction():
             other = store.queue.serving()
-            if other and other.owner != mine and process_identity.alive(other.owner) is not False:
+            if other and other.owner != mine and process_identity.is_alive(other.owner) is not False:
                 raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
-            store.queue.set_serving(Serving(owner=mine, address=address, resumes=self._resume))
+            store.queue.set_serving(ServerRecord(owner=mine, address=address, resumes=self._resume))
 
     async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
         """Drive a run at once, because a person wants it; what speaks against it is raised."""
@@ -76,7 +76,7 @@ class RunSupervisor:
         if task.done():
             await task
         else:
-            self._driven[run] = asyncio.create_task(self._logged(run, task))
+            self._tasks[run] = asyncio.create_task(self._run_and_log(run, task))
 
     async def _listening(self, work: Callable[[Listener], Awaitable[object]]) -> None:
         await work(self._listen)
@@ -101,9 +101,9 @@ class RunSupervisor:
                 await bell.listen(LOOK_SECONDS)
         finally:
             bell.close()
-            for task in self._driven.values():
+            for task in self._tasks.values():
                 task.cancel()
-            await asyncio.gather(*self._driven.values(), return_exceptions=True)
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             with contextlib.suppress(CorralError):
                 store.queue.set_serving(None)
 
@@ -119,14 +119,14 @@ class RunSupervisor:
         if self._resume:
             self._left += [
                 run
-                for run in (*self._answered(), *self._refilled(now), *self._left_behind(now))
+                for run in (*self._answered_runs(), *self._runs_with_quota(now), *self._left_behind(now))
                 if run not in self._left
             ]
 
     def _orphans(self) -> list[str]:
         """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
         store = self._context.store
-        lost = [run for run, status, owner in store.pages.owned() if run_status.lost(status, owner)]
+        lost = [run for run, status, owner in store.pages.owned() if run_status.is_lost(status, owner)]
         lineage = store.lineage
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
@@ -137,49 +137,49 @@ class RunSupervisor:
         for run, status, owner in store.pages.owned():
             if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
-            here = status in run_status.DRIVEN and owner is not None and process_identity.alive(owner)
-            if run_status.lost(status, owner) or (here and run_status.stuck(store.run(run), now)):
+            here = status in run_status.ACTIVE_STATUSES and owner is not None and process_identity.is_alive(owner)
+            if run_status.is_lost(status, owner) or (here and run_status.is_stuck(store.run(run), now)):
                 before, since = self._silent.get(run, (owner, time.monotonic()))
                 silent[run] = (owner, since if before == owner else time.monotonic())
         self._silent = silent
         long = [run for run, (_, since) in silent.items() if time.monotonic() - since >= CALM_SECONDS]
         return [run for run in long if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
-    def _answered(self) -> list[str]:
+    def _answered_runs(self) -> list[str]:
         """Return the runs that wait for a person no longer."""
         store = self._context.store
         return [
             run
             for run, status, owner in store.pages.owned()
-            if status == "waiting" and run_status.orphaned(owner) and self._free(run)
+            if status == "waiting" and run_status.is_orphaned(owner) and self._free(run)
             and not any(entry.open for entry in store.inbox.of_run(run))
         ]  # fmt: skip
 
-    def _refilled(self, now: float) -> list[str]:
+    def _runs_with_quota(self, now: float) -> list[str]:
         """Return the runs whose quota is back."""
         store = self._context.store
         return [run for run, until in store.pages.limited() if until is not None and until <= now and self._free(run)]
 
     def _free(self, run: str) -> bool:
-        return run not in self._driven and run not in self._given_up
+        return run not in self._tasks and run not in self._given_up
 
     def _take_up(self) -> None:
         queue = self._rooms.queue
-        for run in [run for run, task in self._driven.items() if task.done()]:
-            del self._driven[run]
-        free = queue.concurrency - len(self._driven)
+        for run in [run for run, task in self._tasks.items() if task.done()]:
+            del self._tasks[run]
+        free = queue.concurrency - len(self._tasks)
         if free <= 0 or queue.held or self._rooms.money.halted():
             return
         chosen, self._left = self._left[:free], self._left[free:]
         chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
         for run in chosen:
             if self._free(run):
-                self._driven[run] = asyncio.create_task(self._drive(run))
+                self._tasks[run] = asyncio.create_task(self._resume_run(run))
 
-    async def _drive(self, run: str) -> None:
-        await self._logged(run, self._rooms.resume(run, self._listen))
+    async def _resume_run(self, run: str) -> None:
+        await self._run_and_log(run, self._rooms.resume(run, self._listen))
 
-    async def _logged(self, run: str, work: Awaitable[object]) -> None:
+    async def _run_and_log(self, run: str, work: Awaitable[object]) -> None:
         try:
             log.info("taken up", extra={"run": run})
             await work

@@ -20,7 +20,7 @@ from corral.engine.queue.schedules import check_name
 from corral.model import Request
 from corral.model.errors import BadRequest, Conflicting, CorralError, NotFound
 from corral.model.server import Ticket, TriggerRecord
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.fill_text import fill
 from corral.rules.text import signing
 from corral.store.interface import Store
@@ -98,7 +98,7 @@ KNOWN = frozenset({"payload", "event"})  #: what conditions and texts can start 
 log = logging.getLogger("corral.foreman")
 
 
-class TooMany(CorralError):
+class TooManyStarts(CorralError):
     """A trigger has started as much as it may."""
 
     def __init__(self, message: str, *, retry_seconds: int) -> None:
@@ -114,7 +114,7 @@ class Occasion(Struct, frozen=True, kw_only=True):
     payload: Any = None
 
 
-class Fired(Struct, frozen=True):
+class TriggerResult(Struct, frozen=True):
     """What came of an occasion: a run, or the reason why there is none."""
 
     run: str | None
@@ -175,25 +175,25 @@ class Triggers:
             return None
         return record
 
-    async def fire(self, record: TriggerRecord, occasion: Occasion, vet: Vet) -> Fired:
+    async def fire(self, record: TriggerRecord, occasion: Occasion, vet: Vet) -> TriggerResult:
         """Start the run of a trigger if its condition holds and its limits allow it; the same call twice starts one."""
         known = {"payload": occasion.payload, "event": occasion.event}
         if against := _against(record.when, known):
-            return Fired(None, against)
+            return TriggerResult(None, against)
         what, now = f"trigger {record.name}", time.time()
-        request, ticket = _filled(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
+        request, ticket = _fill_request(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
         if record.approve and (not record.approve_unless or _against(record.approve_unless, known)):
             request = structs.replace(request, approve=record.approve)
         if before := self._requests.before(request, ticket):
-            return Fired(before)
+            return TriggerResult(before)
         lately, still = self._store.automation.starts(what, now - HOUR)
         if still >= record.most_open:
-            raise TooMany(f"{still} runs of this trigger are not over", retry_seconds=60)
+            raise TooManyStarts(f"{still} runs of this trigger are not over", retry_seconds=60)
         if lately >= record.per_hour:
-            raise TooMany(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
+            raise TooManyStarts(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
         run = await self._requests.enqueue(request, ticket, vet=vet)
         self._store.automation.note_start(run, what, now)
-        return Fired(run)
+        return TriggerResult(run)
 
     async def start_moved(self, vet: Vet) -> None:
         """Start what branches that moved bring. Many moves while a trigger may not start are one, the newest."""
@@ -210,11 +210,11 @@ class Triggers:
             return
         landed = self._store.automation.landed_by(f"trigger {record.name}", move.commit)
         if landed:  # else it would start itself again and again
-            fired = Fired(None, f"its own run {landed} moved the branch")
+            fired = TriggerResult(None, f"its own run {landed} moved the branch")
         else:
             try:
                 fired = await self.fire(record, _of_move(move), vet)
-            except TooMany as error:
+            except TooManyStarts as error:
                 self._note(record, f"waits: {error}")
                 return
         last = fired.run or f"not started: {fired.reason}"
@@ -251,7 +251,7 @@ def _check_condition(text: str, name: str) -> None:
         return
     try:
         unknown = Expression(text).names() - KNOWN
-    except Wrong as wrong:
+    except ExpressionError as wrong:
         raise BadRequest(f"{name}: {wrong}", hint='as: event == "issues" and payload.action == "opened"') from wrong
     if unknown:
         raise BadRequest(f"{name}: `{min(unknown)}` is not known here", hint="known: payload, event")
@@ -263,14 +263,14 @@ def _against(condition: str, known: Mapping[str, Any]) -> str:
         return ""
     try:
         return "" if Expression(condition).holds(known) else f"the condition does not hold: {condition}"
-    except Wrong as wrong:
+    except ExpressionError as wrong:
         return f"the condition does not hold: {wrong}"
 
 
-def _filled(request: Request, known: Mapping[str, Any]) -> Request:
+def _fill_request(request: Request, known: Mapping[str, Any]) -> Request:
     """Fill what was sent into the texts that agents read; never into what says where and how they work."""
     try:
         prompt, tasks = fill(request.prompt, known), tuple(fill(task, known) for task in request.tasks)
-    except Wrong as wrong:
+    except ExpressionError as wrong:
         raise Conflicting(f"the call does not have what the trigger's task asks for: {wrong}") from wrong
     return structs.replace(request, prompt=prompt, tasks=tasks)

@@ -9,22 +9,34 @@ from msgspec import Struct
 from corral.model import Attempt
 from corral.model.errors import BadRequest, NotFound
 from corral.rules.merge import patches
-from corral.rules.merge.patches import Block, Line
+from corral.rules.merge.patches import Block, PatchLine
 from corral.world.git import blobs, changes
-from corral.world.git.changes import ChangedFile
+from corral.world.git.changes import FileHunks
 from corral.world.git.repository import GITLINK, Repository
 
-__all__ = ["Block", "Change", "ChangedFile", "Ends", "FileChange", "Fold", "Line", "Looked", "change", "file", "lines"]
+__all__ = [
+    "AttemptChange",
+    "Block",
+    "ChangeSelection",
+    "Ends",
+    "FileDiff",
+    "FileHunks",
+    "Fold",
+    "PatchLine",
+    "change",
+    "file",
+    "lines",
+]
 MOST_LINES = 20_000  #: of one change; more than that nobody reads on a screen
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class AttemptChange(Struct, frozen=True, kw_only=True):
     """What differs between two commits, and whose work that is."""
 
     attempt: Attempt
     base: str | None
     commit: str
-    files: tuple[ChangedFile, ...] = ()
+    files: tuple[FileHunks, ...] = ()
 
     @property
     def insertions(self) -> int:
@@ -35,7 +47,7 @@ class Change(Struct, frozen=True, kw_only=True):
         return sum(each.deletions or 0 for each in self.files)
 
 
-class Looked(Struct, frozen=True, kw_only=True):
+class ChangeSelection(Struct, frozen=True, kw_only=True):
     """Whose change is looked at: an attempt's or the whole run's; against its base, or against another attempt."""
 
     run: str
@@ -61,53 +73,53 @@ class Fold(Struct, frozen=True, kw_only=True):
     heading: str = ""  #: what the lines after it belong to, as git tells it
 
 
-class FileChange(Struct, frozen=True, kw_only=True):
+class FileDiff(Struct, frozen=True, kw_only=True):
     """One file, laid side by side."""
 
-    file: ChangedFile
+    file: FileHunks
     parts: tuple[Block | Fold, ...] = ()
     old_text: str | None = None  #: None: not there, not text, or too long
     new_text: str | None = None
     trouble: str = ""  #: why no lines are shown, in words
 
 
-async def change(ends: Ends) -> Change:
+async def change(ends: Ends) -> AttemptChange:
     """Return what was changed."""
     listed = await changes.files(ends.repository, ends.base, ends.commit)
-    return Change(attempt=ends.attempt, base=ends.base, commit=ends.commit, files=tuple(listed))
+    return AttemptChange(attempt=ends.attempt, base=ends.base, commit=ends.commit, files=tuple(listed))
 
 
-async def file(ends: Ends | None, path: str, old_path: str = "") -> FileChange:
+async def file(ends: Ends | None, path: str, old_path: str = "") -> FileDiff:
     """Return one file of a change, with its lines."""
     ends, found = await _file(ends, path, old_path)
     repository = ends.repository
-    if why := await _unshown(repository, found):
-        return FileChange(file=found, trouble=why)
+    if why := await _why_not_shown(repository, found):
+        return FileDiff(file=found, trouble=why)
     patch = await changes.patch(repository, ends.base, ends.commit, *{found.path, found.old_path})
     parsed = patches.parse(patch)
     first = parsed[0] if parsed else None
     if first is None or not (first.hunks or first.binary):
-        return FileChange(file=found)
+        return FileDiff(file=found)
     if first.binary or len(parsed) > 1:  # a file that became a link is two patches
-        return FileChange(file=found, trouble="not text" if first.binary else "it became another kind of file")
+        return FileDiff(file=found, trouble="not text" if first.binary else "it became another kind of file")
     old_text, new_text = await _texts(repository, found)
     total = len(_split(new_text)) if new_text is not None else 0
-    return FileChange(file=found, parts=_parts(first, total), old_text=old_text, new_text=new_text)
+    return FileDiff(file=found, parts=_parts(first, total), old_text=old_text, new_text=new_text)
 
 
-async def lines(ends: Ends | None, names: tuple[str, str], fold: Fold) -> FileChange:
+async def lines(ends: Ends | None, names: tuple[str, str], fold: Fold) -> FileDiff:
     """Return lines of a file (its new and its old name) that were folded, opened."""
     ends, found = await _file(ends, *names)
     old_text, new_text = await _texts(ends.repository, found)
     if old_text is None or new_text is None:
         raise BadRequest(f"{names[0]} cannot be shown as text")
     rows = _split(new_text)[fold.new - 1 : fold.new - 1 + fold.count]
-    opened = [Line(kind=" ", text=text, old=fold.old + at, new=fold.new + at) for at, text in enumerate(rows)]
+    opened = [PatchLine(kind=" ", text=text, old=fold.old + at, new=fold.new + at) for at, text in enumerate(rows)]
     block = Block(changed=False, pairs=tuple((line, line) for line in opened))
-    return FileChange(file=found, parts=(block,), old_text=old_text, new_text=new_text)
+    return FileDiff(file=found, parts=(block,), old_text=old_text, new_text=new_text)
 
 
-async def _file(ends: Ends | None, path: str, old_path: str) -> tuple[Ends, ChangedFile]:
+async def _file(ends: Ends | None, path: str, old_path: str) -> tuple[Ends, FileHunks]:
     named = filter(None, {path, old_path})
     listed = await changes.files(ends.repository, ends.base, ends.commit, *named) if ends else []
     found = next((each for each in listed if each.path == path), None)
@@ -116,7 +128,7 @@ async def _file(ends: Ends | None, path: str, old_path: str) -> tuple[Ends, Chan
     return ends, found
 
 
-async def _unshown(repository: Repository, file: ChangedFile) -> str:
+async def _why_not_shown(repository: Repository, file: FileHunks) -> str:
     """Return why the lines of a file cannot be shown."""
     if GITLINK in (file.old_mode, file.new_mode):
         return f"a submodule: {(file.old_blob or 'nothing')[:12]} became {(file.new_blob or 'nothing')[:12]}"
@@ -129,7 +141,7 @@ async def _unshown(repository: Repository, file: ChangedFile) -> str:
     return ""
 
 
-async def _texts(repository: Repository, file: ChangedFile) -> tuple[str | None, str | None]:
+async def _texts(repository: Repository, file: FileHunks) -> tuple[str | None, str | None]:
     names = [blob for blob in (file.old_blob, file.new_blob) if blob]
     found = await blobs.contents(repository, names)
     old, new = (found.get(blob) if blob else b"" for blob in (file.old_blob, file.new_blob))

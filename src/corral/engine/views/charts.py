@@ -11,7 +11,7 @@ from corral.model import OPEN, Attempt, AttemptRecord, Entry, NodeState, Run, Ru
 from corral.model.flow import AgentChoice, Flow, Node
 from corral.rules.flows.drawing import what
 from corral.rules.flows.layout import Picture, layers, picture
-from corral.rules.schedule.board import Working
+from corral.rules.schedule.board import BoardAttempt
 
 WIDTH, HEIGHT, CHIP, CHIPS_IN_ROW = 224, 78, 22, 9
 MOST_CHIPS = 36
@@ -31,7 +31,7 @@ class Chip(Struct, frozen=True, kw_only=True):
     won: bool = False
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class GraphNode(Struct, frozen=True, kw_only=True):
     """A node in the graph."""
 
     id: str
@@ -54,12 +54,12 @@ class Piece(Struct, frozen=True, kw_only=True):
         return HEIGHT + rows * CHIP
 
 
-class Graph(Struct, frozen=True, kw_only=True):
-    pieces: tuple[Piece, ...]
+class RunGraph(Struct, frozen=True, kw_only=True):
+    pieces: tuple[GraphNode, ...]
     picture: Picture | None  #: None: there are too many to draw
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class TimelineSpan(Struct, frozen=True, kw_only=True):
     """A stretch of a timeline."""
 
     kind: Literal["work", "check", "failing", "wait", "ask"]
@@ -69,14 +69,14 @@ class Part(Struct, frozen=True, kw_only=True):
     title: str
 
 
-class Bar(Struct, frozen=True, kw_only=True):
+class TimelineRow(Struct, frozen=True, kw_only=True):
     """A line of a timeline: an attempt, or a question of a node without one."""
 
     attempt: str = ""
     node: str
     who: str
     status: str
-    parts: tuple[Part, ...]
+    parts: tuple[TimelineSpan, ...]
     since: float | None = None
     seconds: float
     void: bool = False
@@ -85,7 +85,7 @@ class Bar(Struct, frozen=True, kw_only=True):
 class Timeline(Struct, frozen=True, kw_only=True):
     start: float
     seconds: float
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineRow, ...]
     more: int  #: older attempts that are left out
 
 
@@ -99,8 +99,8 @@ def name_of(attempt: Attempt) -> str:
 
 
 def graph(
-    flow: Flow, run: Run, records: Mapping[str, AttemptRecord], working: Mapping[str, Working], now: float
-) -> Graph:
+    flow: Flow, run: Run, records: Mapping[str, AttemptRecord], working: Mapping[str, BoardAttempt], now: float
+) -> RunGraph:
     """Say of each node of the flow how it stands."""
     states = {node.id: node for node in run.nodes}
     items: dict[str, list[NodeState]] = {}
@@ -108,35 +108,35 @@ def graph(
         parent, _, number = node.id.rpartition(".")
         if parent in states and number.isdigit():
             items.setdefault(parent, []).append(node)
-    draft = _Draft(states, items, records, working, now)
+    draft = _GraphBuilder(states, items, records, working, now)
     pieces = tuple(
         draft.piece(node, place) for place, column in enumerate(layers(flow), 1) for node in column
     )  # fmt: skip
     drawn = picture(flow, WIDTH, {piece.id: piece.height for piece in pieces}) if len(pieces) <= MOST_DRAWN else None
-    return Graph(pieces=pieces, picture=drawn)
+    return RunGraph(pieces=pieces, picture=drawn)
 
 
-class _Draft:
+class _GraphBuilder:
     def __init__(
         self,
         states: Mapping[str, NodeState],
         items: Mapping[str, list[NodeState]],
         records: Mapping[str, AttemptRecord],
-        working: Mapping[str, Working],
+        working: Mapping[str, BoardAttempt],
         now: float,
     ) -> None:
         self._states, self._items, self._records, self._working, self._now = states, items, records, working, now
 
-    def piece(self, node: Node, layer: int) -> Piece:
+    def piece(self, node: Node, layer: int) -> GraphNode:
         state = self._states.get(node.id, NodeState(id=node.id))
         items = self._items.get(node.id, [])
         tries = [each for owner in (state, *items) for each in owner.attempts if not self._records[each.id].void]
         at_work = [self._working[each.id] for each in tries if each.id in self._working]
         costs = [self._usd(each) for each in tries]
         known = [usd for usd in costs if usd is not None]
-        chips = self._items_of(items) if items else self._lanes_of(node, state, tries)
+        chips = self._items_of(items) if items else self._attempt_chips(node, state, tries)
         agents = dict.fromkeys(name_of(each) for each in tries)
-        return Piece(
+        return GraphNode(
             id=node.id,
             layer=layer,
             what=what(node),
@@ -163,7 +163,7 @@ class _Draft:
         working = self._working.get(attempt.id)
         return working.usd if working and working.usd is not None else attempt.cost.usd
 
-    def _state(self, state: NodeState, node: Node, items: Sequence[NodeState], at_work: Sequence[Working]) -> str:
+    def _state(self, state: NodeState, node: Node, items: Sequence[NodeState], at_work: Sequence[BoardAttempt]) -> str:
         if at_work and all(each.mood(self._now) != "at work" for each in at_work):
             return at_work[0].waits or "silent for long"
         if items and state.status in OPEN:
@@ -187,7 +187,7 @@ class _Draft:
             for item in items
         ]
 
-    def _lanes_of(self, node: Node, state: NodeState, tries: Sequence[Attempt]) -> list[Chip]:
+    def _attempt_chips(self, node: Node, state: NodeState, tries: Sequence[Attempt]) -> list[Chip]:
         if len(tries) < 2 and not node.rivals:
             return []
         return [
@@ -202,7 +202,7 @@ class _Draft:
         ]
 
 
-def _line(state: NodeState, tries: Sequence[Attempt], at_work: Sequence[Working]) -> str:
+def _line(state: NodeState, tries: Sequence[Attempt], at_work: Sequence[BoardAttempt]) -> str:
     if at_work:
         return max(at_work, key=lambda each: each.heard).doing
     won = next((each for each in tries if each.id == state.winner), None)
@@ -237,15 +237,17 @@ class _Scale:
         span: tuple[float, float],
         title: str,
         status: str = "",
-    ) -> Part:
+    ) -> TimelineSpan:
         start, end = (min(max(0.0, (each - self._start) / self.seconds), 1.0) * SCALE for each in span)
-        return Part(kind=kind, status=status, x=round(start, 2), width=round(max(2.0, end - start), 2), title=title)
+        return TimelineSpan(
+            kind=kind, status=status, x=round(start, 2), width=round(max(2.0, end - start), 2), title=title
+        )
 
     def bar(
         self, record: AttemptRecord, known: Mapping[str, AttemptRecord], entries: Sequence[Entry], now: float
-    ) -> Bar:
+    ) -> TimelineRow:
         attempt, end = record.attempt, record.ended or now
-        parts = list(self._waited(record, known))
+        parts = list(self._waiting_spans(record, known))
         parts.append(self._part("work", (record.started, end), f"at work: {attempt.status}", attempt.status))
         checked = end
         for check in reversed(attempt.checks):
@@ -260,24 +262,26 @@ class _Scale:
             for each in entries
             if each.attempt == attempt.id
         ]
-        return Bar(
+        return TimelineRow(
             attempt=attempt.id, node=record.node, who=name_of(attempt), status=attempt.status, parts=tuple(parts),
             since=record.started if record.ended is None else None, void=record.void,
             seconds=max(0.0, end - record.started) if record.ended is None else attempt.seconds,
         )  # fmt: skip
 
-    def _waited(self, record: AttemptRecord, known: Mapping[str, AttemptRecord]) -> Iterator[Part]:
+    def _waiting_spans(self, record: AttemptRecord, known: Mapping[str, AttemptRecord]) -> Iterator[TimelineSpan]:
         before = known.get(record.attempt.retry_of or record.attempt.fallback_of or record.continues or "")
         if before is not None and before.ended is not None and record.started > before.ended:
             quota = before.attempt.status == "limited"
             words = "waited for its quota" if quota else "waited for its next try"
             yield self._part("wait", (before.ended, record.started), words)
 
-    def questions(self, entries: Sequence[Entry], now: float) -> Iterator[Bar]:
+    def questions(self, entries: Sequence[Entry], now: float) -> Iterator[TimelineRow]:
         for each in entries:
             if each.attempt is None and each.node is not None:
                 end = each.answered_at or now
                 part = self._part("ask", (each.created, end), f"waited for an answer: {each.text}")
                 state = "waiting" if each.open else "done"
                 who = f"you: {each.answer}" if each.answer else "you"
-                yield Bar(node=each.node, who=who, status=state, parts=(part,), seconds=max(0.0, end - each.created))
+                yield TimelineRow(
+                    node=each.node, who=who, status=state, parts=(part,), seconds=max(0.0, end - each.created)
+                )

@@ -28,7 +28,7 @@ class ComparedCheck(Struct, frozen=True, kw_only=True):
     note: str
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class ComparedAttempt(Struct, frozen=True, kw_only=True):
     """One attempt, at its place."""
 
     place: int
@@ -58,7 +58,7 @@ class ComparedNode(Struct, frozen=True, kw_only=True):
     select: select.How
     winner: str | None
     why: str
-    attempts: tuple[Compared, ...]
+    attempts: tuple[ComparedAttempt, ...]
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -81,14 +81,14 @@ def compare(store: Store, run: str) -> Comparison:
 
 def _node(node: Node | None, state: NodeState, own: list[AttemptRecord]) -> ComparedNode:
     how: select.How = node.select if node else "evidence"
-    lanes: dict[int, list[AttemptRecord]] = {}
+    places: dict[int, list[AttemptRecord]] = {}
     for record in own:
-        lanes.setdefault(record.lane, []).append(record)
-    last = {tries[-1].attempt.id: (tries[-1].attempt, len(tries)) for tries in lanes.values()}
+        places.setdefault(record.lane, []).append(record)
+    last = {tries[-1].attempt.id: (tries[-1].attempt, len(tries)) for tries in places.values()}
     candidates = [attempt for attempt, _ in last.values()]
     ranking = select.rank(candidates, how)
-    trees = {tries[-1].attempt.id: tries[-1].tree for tries in lanes.values()}
-    equal = select.undecided(candidates, trees) if how == "evidence" and len(lanes) > 1 else ()
+    trees = {tries[-1].attempt.id: tries[-1].tree for tries in places.values()}
+    equal = select.undecided_attempts(candidates, trees) if how == "evidence" and len(places) > 1 else ()
     dispute = variation.dispute([last[name][0] for name in equal])
     undecided = f"{UNDECIDED}; {dispute}" if dispute else UNDECIDED
     reasons = {**ranking.reasons, **dict.fromkeys(equal, NOT_CHOSEN if state.winner else undecided)}
@@ -107,7 +107,7 @@ def _node(node: Node | None, state: NodeState, own: list[AttemptRecord]) -> Comp
     )
 
 
-def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> Compared:  # noqa: FBT001
+def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> ComparedAttempt:  # noqa: FBT001
     checks = tuple(
         ComparedCheck(
             command=check.command,
@@ -122,7 +122,7 @@ def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> Co
         )
         for check in attempt.checks
     )
-    return Compared(
+    return ComparedAttempt(
         place=place,
         attempt=attempt.id,
         agent=attempt.agent,

@@ -15,7 +15,7 @@ from corral.model import (
     Grade,
     NodeState,
     Run,
-    Steered,
+    SteeringFile,
     TestChange,
 )
 from corral.model.errors import BadRequest
@@ -54,7 +54,7 @@ class EvidenceView(Struct, frozen=True, kw_only=True):
     runs: tuple[EvidenceRun, ...]
     tests: tuple[TestChange, ...]
     altered: tuple[AlteredTests, ...]
-    steered: tuple[Steered, ...]
+    steered: tuple[SteeringFile, ...]
     doubts: tuple[Doubt, ...]
     notes: tuple[str, ...]
     attempts: tuple[GradedAttempt, ...]
@@ -65,11 +65,11 @@ def view(store: Store, run: str, attempt: str | None) -> EvidenceView:
     found = run_document.build(store, run)
     records = {each.attempt.id: each for each in store.attempts(run)}
     pairs = [(node, each) for node in found.nodes for each in node.attempts if records[each.id].lane >= 0]
-    node, chosen = _chosen(found, pairs, attempt)
-    return _view(found, (node, chosen), records[chosen.id], tuple(_graded(*pair) for pair in pairs))
+    node, chosen = _choose_attempt(found, pairs, attempt)
+    return _view(found, (node, chosen), records[chosen.id], tuple(_graded_attempt(*pair) for pair in pairs))
 
 
-def _chosen(run: Run, pairs: list[tuple[NodeState, Attempt]], named: str | None) -> tuple[NodeState, Attempt]:
+def _choose_attempt(run: Run, pairs: list[tuple[NodeState, Attempt]], named: str | None) -> tuple[NodeState, Attempt]:
     if not pairs:
         raise BadRequest(f"run {run.run} has no attempt yet", hint=f"watch it: corral logs -f {run.run}")
     if named is not None:
@@ -90,7 +90,7 @@ def _view(
 ) -> EvidenceView:
     node, attempt = pair
     detail = record.evidence or EvidenceDetail()
-    short = _graded(node, attempt)
+    short = _graded_attempt(node, attempt)
     return EvidenceView(
         run=run.run,
         node=short.node,
@@ -113,7 +113,7 @@ def _view(
     )
 
 
-def _graded(node: NodeState, attempt: Attempt) -> GradedAttempt:
+def _graded_attempt(node: NodeState, attempt: Attempt) -> GradedAttempt:
     return GradedAttempt(
         attempt=attempt.id,
         node=node.id,

@@ -2,6 +2,6 @@
 
 from corral.rules.flows.drawing import SIGNS, mermaid, outline, svg, text
 from corral.rules.flows.json_schema import schema
-from corral.rules.schedule.board import Board, Row, Working
+from corral.rules.schedule.board import Board, BoardAttempt, BoardRow
 
-__all__ = ["SIGNS", "Board", "Row", "Working", "mermaid", "outline", "schema", "svg", "text"]
+__all__ = ["SIGNS", "Board", "BoardAttempt", "BoardRow", "mermaid", "outline", "schema", "svg", "text"]

@@ -11,17 +11,17 @@ from corral.engine.context import Context, LocalRuns
 from corral.engine.views import run_document, run_list
 from corral.model import OPEN, Attempt, Run, Status
 from corral.model.errors import StoreTrouble
-from corral.model.events import Condensed, Noted, Stored
+from corral.model.events import Condensed, Noted, StoredEvent
 from corral.model.server import RunFilter
 from corral.store.interface import Store
 
 if TYPE_CHECKING:
-    from corral.engine.views.log_pages import LogPage, LogWish
-    from corral.engine.views.mail import Posted
+    from corral.engine.views.log_pages import LogPage, LogQuery
+    from corral.engine.views.mail import MailView
     from corral.engine.views.presence import Presence
-    from corral.engine.views.run_page import FileChange, View
+    from corral.engine.views.run_page import FileStat, RunView
     from corral.model.flow import Flow
-    from corral.model.server import Logged, RunSummary
+    from corral.model.server import LoggedEvent, RunSummary
 
 
 class History:
@@ -61,7 +61,7 @@ class History:
 
         return await presence.at_work(self._store, self._store.find(name) if name else None, folder)
 
-    def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | Stored]:
+    def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | StoredEvent]:
         """Yield everything: each run's document, then its events. What cannot be read is said, and passed over."""
         names = [self._store.find(name)] if name else [line.run for line in reversed(self.runs())]
         for run in names:
@@ -93,7 +93,7 @@ class History:
         self._store.note(run, Noted(words), at=time.time())
         self._store.flush()
 
-    def mail(self, name: str) -> list[Posted]:
+    def mail(self, name: str) -> list[MailView]:
         """Return the letters that the agents of a run wrote and got."""
         from corral.engine.views import mail as post  # noqa: PLC0415
 
@@ -101,27 +101,27 @@ class History:
 
     # --- events
 
-    def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
+    def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[LoggedEvent]:
         """Return events of all runs, of one, or of one node of it, oldest first."""
         return self._store.pages.events(run, after, most, node)
 
-    def log_before(self, run: str, before: int, most: int) -> list[Logged]:
+    def log_before(self, run: str, before: int, most: int) -> list[LoggedEvent]:
         """Return the events of a run just before a sequence number, oldest first."""
         return self._store.pages.last_events(run, before, most)
 
-    def log_page(self, run: str, wanted: LogWish) -> LogPage:
+    def log_page(self, run: str, wanted: LogQuery) -> LogPage:
         """Return a page of a run's log, narrowed to what is looked for."""
         from corral.engine.views import log_pages  # noqa: PLC0415
 
         return log_pages.page(self._store, run, wanted)
 
-    def view(self, name: str) -> View:
+    def view(self, name: str) -> RunView:
         """Return all that a screen shows of one run."""
         from corral.engine.views import run_page  # noqa: PLC0415
 
         return run_page.view(self._store, self._context.settings, self._store.find(name))
 
-    async def changed_files(self, found: View, attempt: str) -> tuple[FileChange, ...]:
+    async def changed_files(self, found: RunView, attempt: str) -> tuple[FileStat, ...]:
         """Return the files that an attempt of a run changed, and by how much."""
         from corral.engine.views import run_page  # noqa: PLC0415
 
@@ -130,17 +130,17 @@ class History:
     def last_sequence(self) -> int:
         return self._store.pages.last_sequence()
 
-    def events(self, run: str, after: int = 0) -> Iterator[Stored]:
+    def events(self, run: str, after: int = 0) -> Iterator[StoredEvent]:
         """Yield what is stored of a run's events, oldest first."""
         while batch := self._store.events(run, after):
             yield from batch
             after = batch[-1].seq
 
-    def summaries(self, name: str) -> Iterator[Stored]:
+    def summaries(self, name: str) -> Iterator[StoredEvent]:
         """Yield the summaries from which agents of a run went on, oldest first."""
         return (stored for stored in self.events(self._store.find(name)) if isinstance(stored.event(), Condensed))
 
-    def follow(self, name: str, after: int = 0) -> Iterator[Stored]:
+    def follow(self, name: str, after: int = 0) -> Iterator[StoredEvent]:
         """Yield events as they come, from any process, until the run is over."""
         run = self._store.find(name)
         bell = self._store.watch()
@@ -156,7 +156,7 @@ class History:
         finally:
             bell.close()
 
-    async def watch(self, name: str, after: int = 0) -> AsyncGenerator[list[Stored]]:
+    async def watch(self, name: str, after: int = 0) -> AsyncGenerator[list[StoredEvent]]:
         """Yield what is new each time something was written, from any process, and at least once a second.
 
         It ends when the run is over, or when nobody drives it any more.

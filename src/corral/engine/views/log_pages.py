@@ -29,7 +29,7 @@ from corral.model.events import (  # fmt: skip
     ToolReturned,
     Unparsed,
 )
-from corral.model.server import Logged
+from corral.model.server import LoggedEvent
 from corral.store.interface import Store
 
 END = 2**62
@@ -39,7 +39,7 @@ MOST_LOOKED_AT = 10_000  #: events for one page of what is searched for; whoever
 Kind = Literal["all", "said", "tools", "errors"]
 
 
-class LogWish(Struct, frozen=True, kw_only=True):
+class LogQuery(Struct, frozen=True, kw_only=True):
     """Which part of a run's log: backwards from `before`, or onwards from `after`."""
 
     before: int = END
@@ -53,13 +53,13 @@ class LogWish(Struct, frozen=True, kw_only=True):
 class LogPage(Struct, frozen=True, kw_only=True):
     """Lines of a log, oldest first."""
 
-    lines: tuple[Logged, ...]
+    lines: tuple[LoggedEvent, ...]
     next: int | None  #: where to go on in the same direction; None: there is no more
 
 
-def page(store: Store, run: str, wanted: LogWish) -> LogPage:
+def page(store: Store, run: str, wanted: LogQuery) -> LogPage:
     """Return a page of a log. It looks at so many events at most: then `next` says where it stopped."""
-    fits, found = _filter(wanted), list[Logged]()
+    fits, found = _filter(wanted), list[LoggedEvent]()
     for looked, logged in enumerate(_walk(store, run, wanted), 1):
         if fits(logged):
             found.append(logged)
@@ -68,11 +68,11 @@ def page(store: Store, run: str, wanted: LogWish) -> LogPage:
     return LogPage(lines=_in_order(found, wanted), next=None)
 
 
-def _in_order(found: list[Logged], wanted: LogWish) -> tuple[Logged, ...]:
+def _in_order(found: list[LoggedEvent], wanted: LogQuery) -> tuple[LoggedEvent, ...]:
     return tuple(found if wanted.after is not None else found[::-1])
 
 
-def _walk(store: Store, run: str, wanted: LogWish) -> Iterator[Logged]:
+def _walk(store: Store, run: str, wanted: LogQuery) -> Iterator[LoggedEvent]:
     size = wanted.most if not (wanted.attempt or wanted.words or wanted.kind != "all") else 2000
     if wanted.after is not None:
         after = wanted.after
@@ -86,11 +86,11 @@ def _walk(store: Store, run: str, wanted: LogWish) -> Iterator[Logged]:
         before = batch[0].stored.seq
 
 
-def _filter(wanted: LogWish) -> Callable[[Logged], bool]:
+def _filter(wanted: LogQuery) -> Callable[[LoggedEvent], bool]:
     needle = wanted.words.lower()
     encoded = msgspec.json.encode(needle)[1:-1].decode()
 
-    def fits(logged: Logged) -> bool:
+    def fits(logged: LoggedEvent) -> bool:
         stored = logged.stored
         if wanted.attempt and stored.attempt != wanted.attempt:
             return False
@@ -111,12 +111,12 @@ def _is(event: Event, kind: Kind) -> bool:
         case "tools":
             return isinstance(event, CalledTool | ToolReturned | Changed | Reached | Checked)
         case "errors":
-            return _wrong(event)
+            return _is_error(event)
         case _:
             return not isinstance(event, Filled | Rationed)
 
 
-def _wrong(event: Event) -> bool:
+def _is_error(event: Event) -> bool:
     match event:
         case Limited() | Rejected() | Unparsed():
             return True

@@ -9,10 +9,10 @@ from msgspec import Struct, field
 from corral.model import moment
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.interface import Store
-from corral.store.records import Letter
+from corral.store.records import MailMessage
 
 
-class Posted(Struct, frozen=True, kw_only=True):
+class MailView(Struct, frozen=True, kw_only=True):
     """A letter, and what became of it."""
 
     id: int
@@ -28,29 +28,29 @@ class Posted(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def of_run(store: Store, run: str) -> list[Posted]:
-    return [_posted(letter) for letter in store.mail(MOST_DELIVERIES).of_run(run)]
+def of_run(store: Store, run: str) -> list[MailView]:
+    return [_post_with_retries(message) for message in store.mail(MOST_DELIVERIES).of_run(run)]
 
 
-def _posted(letter: Letter) -> Posted:
-    return Posted(
-        id=letter.id,
-        run=letter.run,
-        sender=letter.sender,
-        to=letter.box,
-        thread=letter.thread,
-        priority=NAMES[letter.priority],
-        state=_state(letter),
-        deliveries=letter.deliveries,
-        at=moment(letter.at),
-        read=moment(letter.read_at) if letter.read_at else None,
-        text=letter.text,
+def _post_with_retries(message: MailMessage) -> MailView:
+    return MailView(
+        id=message.id,
+        run=message.run,
+        sender=message.sender,
+        to=message.box,
+        thread=message.thread,
+        priority=NAMES[message.priority],
+        state=_state(message),
+        deliveries=message.deliveries,
+        at=moment(message.at),
+        read=moment(message.read_at) if message.read_at else None,
+        text=message.text,
     )
 
 
-def _state(letter: Letter) -> Literal["waiting", "taken", "read", "dead"]:
-    if letter.read_at is not None:
+def _state(message: MailMessage) -> Literal["waiting", "taken", "read", "dead"]:
+    if message.read_at is not None:
         return "read"
-    if letter.deliveries >= MOST_DELIVERIES:
+    if message.deliveries >= MOST_DELIVERIES:
         return "dead"
-    return "taken" if letter.holder else "waiting"
+    return "taken" if message.holder else "waiting"

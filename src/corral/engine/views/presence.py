@@ -11,8 +11,8 @@ from corral.attempt.repositories import repository_of
 from corral.engine.views import run_status
 from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.model.errors import BadRequest, GitTrouble
-from corral.model.events import Heard
-from corral.rules.schedule.board import Board, Working
+from corral.model.events import RunEvent
+from corral.rules.schedule.board import Board, BoardAttempt
 from corral.store.interface import Store
 from corral.world.git import repository as git
 from corral.world.git import snapshots
@@ -20,7 +20,7 @@ from corral.world.git import snapshots
 PAGE = 5000
 
 
-class Hand(Struct, frozen=True, kw_only=True):
+class WorkingAttempt(Struct, frozen=True, kw_only=True):
     """An attempt at work."""
 
     run: str
@@ -34,7 +34,7 @@ class Hand(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]  #: what it changed, the latest first
 
 
-class Shared(Struct, frozen=True):
+class SharedFile(Struct, frozen=True):
     """A file on which several are at work, each in a workspace of its own."""
 
     path: str
@@ -42,20 +42,20 @@ class Shared(Struct, frozen=True):
 
 
 class Presence(Struct, frozen=True, kw_only=True):
-    attempts: tuple[Hand, ...] = ()
-    overlaps: tuple[Shared, ...] = ()
+    attempts: tuple[WorkingAttempt, ...] = ()
+    overlaps: tuple[SharedFile, ...] = ()
 
 
 async def at_work(store: Store, run: str | None, folder: Path) -> Presence:
     """Return who is at work in a repository; of one run only, but with all whose files it shares."""
     records = await _runs(store, run, folder)
-    hands = [hand for record in records for hand in await _hands(store, record)]
-    owners: dict[str, list[Hand]] = {}
+    hands = [hand for record in records for hand in await _working_attempts(store, record)]
+    owners: dict[str, list[WorkingAttempt]] = {}
     for hand in hands:
         for path in hand.files:
             owners.setdefault(path, []).append(hand)
     shared = tuple(
-        Shared(path, tuple(hand.attempt for hand in several))
+        SharedFile(path, tuple(hand.attempt for hand in several))
         for path, several in sorted(owners.items())
         if len(several) > 1 and any(run in (None, hand.run) for hand in several)
     )
@@ -72,11 +72,11 @@ async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
         git_dir, here = str(found.repository.git_dir), None
     else:
         git_dir, here = None, str(folder.resolve())
-    driven = [store.run(name) for name, _, owner in store.pages.owned() if not run_status.orphaned(owner)]
+    driven = [store.run(name) for name, _, owner in store.pages.owned() if not run_status.is_orphaned(owner)]
     return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
 
 
-async def _hands(store: Store, run: RunRecord) -> list[Hand]:
+async def _working_attempts(store: Store, run: RunRecord) -> list[WorkingAttempt]:
     records = [each for each in store.attempts(run.id) if each.attempt.status in OPEN and each.phase != "over"]
     board = Board(run.id, run.plan.flow)
     for node in dict.fromkeys(each.node for each in records):
@@ -85,15 +85,17 @@ async def _hands(store: Store, run: RunRecord) -> list[Hand]:
             after = page[-1].stored.seq
             for logged in page:
                 stored = logged.stored
-                board.hear(Heard(run.id, stored.node, stored.attempt, stored.event()), stored.at)
-    return [await _hand(store, run, record, board.working.get(record.attempt.id)) for record in records]
+                board.hear(RunEvent(run.id, stored.node, stored.attempt, stored.event()), stored.at)
+    return [await _working_attempt(store, run, record, board.working.get(record.attempt.id)) for record in records]
 
 
-async def _hand(store: Store, run: RunRecord, record: AttemptRecord, working: Working | None) -> Hand:
+async def _working_attempt(
+    store: Store, run: RunRecord, record: AttemptRecord, working: BoardAttempt | None
+) -> WorkingAttempt:
     now = time.time()
     told = [_below(path, record.folder) for path in reversed(working.files)] if working else []
-    kept = await _kept(store, run, record)
-    return Hand(
+    kept = await _snapshot_files(store, run, record)
+    return WorkingAttempt(
         run=run.id,
         node=record.node,
         attempt=record.attempt.id,
@@ -106,12 +108,12 @@ async def _hand(store: Store, run: RunRecord, record: AttemptRecord, working: Wo
     )
 
 
-async def _kept(store: Store, run: RunRecord, record: AttemptRecord) -> tuple[str, ...]:
+async def _snapshot_files(store: Store, run: RunRecord, record: AttemptRecord) -> tuple[str, ...]:
     """Return what its last snapshot changed: many agents do not tell of their files."""
     repository = repository_of(run.plan, store.folder)
     base = record.start or record.base or run.plan.base
     try:
-        kept = await snapshots.listed(repository, [f"refs/corral/snapshots/{record.attempt.id}"])
+        kept = await snapshots.list_snapshots(repository, [f"refs/corral/snapshots/{record.attempt.id}"])
         return (await repository.change(base, kept[-1].commit)).files if kept else ()
     except GitTrouble:  # it ended meanwhile, and its snapshots with it
         return ()

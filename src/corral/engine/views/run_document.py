@@ -27,7 +27,7 @@ from corral.model import (
 )  # fmt: skip
 from corral.model.flow import Node
 from corral.model.merge import MergeRecord
-from corral.model.money import Paid, dollars
+from corral.model.money import PaidAttempt, dollars
 from corral.rules.money import limits
 from corral.rules.schedule import reduce
 from corral.store.interface import Store
@@ -43,7 +43,7 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
-    counted = store.ledger.open_lines(run) if record.status in OPEN else dict[str, Paid]()
+    counted = store.ledger.open_lines(run) if record.status in OPEN else dict[str, PaidAttempt]()
     for node in nodes:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
@@ -82,7 +82,7 @@ def build(store: Store, run: str) -> Run:
     )
 
 
-def _count(attempt: Attempt, line: Paid) -> None:
+def _count(attempt: Attempt, line: PaidAttempt) -> None:
     """Put in what is counted so far of an attempt at work."""
     so_far = Tokens(line.input, line.output, line.cache_read, line.cache_write)
     attempt.tokens = max(so_far, attempt.tokens, key=lambda tokens: tokens.total)
@@ -122,7 +122,7 @@ def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: 
         else:
             own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
             last = {each.lane: each.attempt for each in own}
-            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+            parts = reduce.parts_of([last[place] for place in sorted(last)])
         agents = [each.name for each in (node.agent, *node.rivals)]
         state.output = reduce.reduce(parts, node.reduce or "list", agents).output
 

@@ -53,7 +53,7 @@ def _summary(line: RunLine, grade: Grade | None) -> RunSummary:
         started=moment(line.created),
         seconds=line.seconds,
         cost={"usd": line.usd},
-        orphaned=run_status.lost(line.status, line.owner),
+        orphaned=run_status.is_lost(line.status, line.owner),
         answered=line.answered,
         grade=grade,
     )

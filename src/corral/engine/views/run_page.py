@@ -16,7 +16,7 @@ from corral.engine.views.log_pages import END
 from corral.model import OPEN, AttemptRecord, Entry, Run, RunRecord
 from corral.model.errors import GitTrouble
 from corral.model.money import Bound, Limit
-from corral.rules.schedule.board import Working
+from corral.rules.schedule.board import BoardAttempt
 from corral.store.interface import Store
 
 RECENT = 400  #: events from which is told what each attempt does now
@@ -33,15 +33,15 @@ class Spending(Struct, frozen=True, kw_only=True):
     where: str = ""  #: who set the limit
 
 
-class View(Struct, frozen=True, kw_only=True):
+class RunView(Struct, frozen=True, kw_only=True):
     """One run as it stands."""
 
     run: Run
     record: RunRecord
     attempts: Mapping[str, AttemptRecord]
     entries: tuple[Entry, ...]  #: that wait for a person
-    working: Mapping[str, Working]  #: what each attempt at work does now
-    graph: charts.Graph
+    working: Mapping[str, BoardAttempt]  #: what each attempt at work does now
+    graph: charts.RunGraph
     timeline: charts.Timeline
     money: Spending
     driven: bool
@@ -49,7 +49,7 @@ class View(Struct, frozen=True, kw_only=True):
     now: float
 
 
-def view(store: Store, settings: Settings, name: str) -> View:
+def view(store: Store, settings: Settings, name: str) -> RunView:
     """Gather what is known of a run."""
     store.flush()
     now = time.time()
@@ -59,7 +59,7 @@ def view(store: Store, settings: Settings, name: str) -> View:
     records = {each.attempt.id: each for each in store.attempts(run.run)}
     entries = store.inbox.of_run(run.run)
     working = _working(store, run.run, records)
-    return View(
+    return RunView(
         run=run,
         record=record,
         attempts=records,
@@ -68,16 +68,16 @@ def view(store: Store, settings: Settings, name: str) -> View:
         graph=charts.graph(record.plan.flow, run, records, working, now),
         timeline=charts.timeline(record, list(records.values()), entries, now),
         money=_money(store, settings, run, record),
-        driven=not run_status.orphaned(record.owner),
+        driven=not run_status.is_orphaned(record.owner),
         last=last,
         now=now,
     )
 
 
-def _working(store: Store, run: str, records: Mapping[str, AttemptRecord]) -> dict[str, Working]:
+def _working(store: Store, run: str, records: Mapping[str, AttemptRecord]) -> dict[str, BoardAttempt]:
     """Say what each attempt at work does now, from the last that was heard of the run."""
     found = {
-        name: Working(
+        name: BoardAttempt(
             attempt=name, node=each.node, who=charts.name_of(each.attempt), started=each.started, heard=each.started
         )
         for name, each in records.items()
@@ -111,16 +111,16 @@ def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spe
 # --- what an attempt changed
 
 
-class FileChange(Struct, frozen=True):
+class FileStat(Struct, frozen=True):
     path: str
     plus: int
     minus: int
 
 
-_changes: dict[tuple[str, str | None, str], tuple[FileChange, ...]] = {}  # commits never change
+_changes: dict[tuple[str, str | None, str], tuple[FileStat, ...]] = {}  # commits never change
 
 
-async def files(home: Path, found: View, attempt: str) -> tuple[FileChange, ...]:
+async def files(home: Path, found: RunView, attempt: str) -> tuple[FileStat, ...]:
     """Return the files that an attempt changed, and by how much; nothing where its commit is gone."""
     record = found.attempts[attempt]
     if (commit := record.attempt.commit) is None:
@@ -133,5 +133,5 @@ async def files(home: Path, found: View, attempt: str) -> tuple[FileChange, ...]
             return ()
         while len(_changes) >= MOST_CHANGES:
             del _changes[next(iter(_changes))]
-        _changes[key] = tuple(FileChange(path, *lines) for path, lines in zip(change.files, change.lines, strict=True))
+        _changes[key] = tuple(FileStat(path, *lines) for path, lines in zip(change.files, change.lines, strict=True))
     return _changes[key]

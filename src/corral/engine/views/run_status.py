@@ -17,20 +17,20 @@ from corral.store.interface import Store
 from corral.store.records import RunLine
 from corral.world import process_identity
 
-DRIVEN = OPEN - {"waiting", "paused"}  #: a process should work on these; what waits is left to the user
+ACTIVE_STATUSES = OPEN - {"waiting", "paused"}  #: a process should work on these; what waits is left to the user
 ORPHANED = "its process is gone: corral resume goes on with it"
 QUEUED = "waits in the queue to be taken up"
 ABORT = "abort"  #: the answer that gives up a merge in conflict
 
-Open = Mapping[str, Entry]  #: what waits in the inbox, by its number
+OpenQuestions = Mapping[str, Entry]  #: what waits in the inbox, by its number
 
 
 # --- who drives it
 
 
-def orphaned(owner: str | None) -> bool:
+def is_orphaned(owner: str | None) -> bool:
     """Tell whether no process drives a run any more."""
-    return owner is None or process_identity.alive(owner) is False
+    return owner is None or process_identity.is_alive(owner) is False
 
 
 def lease_left(record: RunRecord, now: float) -> float:
@@ -38,9 +38,9 @@ def lease_left(record: RunRecord, now: float) -> float:
     return records.lease_left(record.lease_until, now)
 
 
-def stuck(record: RunRecord, now: float) -> bool:
+def is_stuck(record: RunRecord, now: float) -> bool:
     """Return whether the process that drives a run is there but has let its lease run out."""
-    return record.owner is not None and not orphaned(record.owner) and not lease_left(record, now)
+    return record.owner is not None and not is_orphaned(record.owner) and not lease_left(record, now)
 
 
 def owner_words(owner: str | None) -> str:
@@ -48,12 +48,12 @@ def owner_words(owner: str | None) -> str:
     pid = process_identity.process_of(owner) if owner else None
     if pid is None:
         return f"a process on {owner.split('/')[0]}" if owner else "another process"
-    return f"process {pid}" + (", which is stopped (SIGSTOP)" if process_identity.suspended(pid) else "")
+    return f"process {pid}" + (", which is stopped (SIGSTOP)" if process_identity.is_suspended(pid) else "")
 
 
-def lost(status: Status, owner: str | None) -> bool:
+def is_lost(status: Status, owner: str | None) -> bool:
     """Tell whether a process should work on a run and none does; one in the queue was never begun."""
-    return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
+    return status in ACTIVE_STATUSES and is_orphaned(owner) and (status, owner) != ("queued", None)
 
 
 # --- of one run
@@ -66,7 +66,7 @@ def run_status(
     if expired := expired_choice(store, record, time.time()):
         return _end_race(expired, nodes)
     status, asks = record.status, None
-    if status == "running" and not orphaned(record.owner):
+    if status == "running" and not is_orphaned(record.owner):
         asked = {name: entry for name, entry in open_questions(store).items() if entry.run == record.id}
         if asked:
             status, asks = mark_waiting(nodes, records, asked)
@@ -74,7 +74,7 @@ def run_status(
     for node in nodes:
         if node.id in gates:
             node.reason = f"answered: {gates[node.id]}"
-    waits = None if lost(record.status, record.owner) else _mark_unstarted(nodes, records)
+    waits = None if is_lost(record.status, record.owner) else _mark_unstarted(nodes, records)
     return status, asks or _reason(store, record, gates) or waits
 
 
@@ -83,13 +83,13 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
         return _gate_words(gates)
     if record.status == "waiting" and (words := _answered_conflict(store, record.id)):
         return words
-    if record.status in DRIVEN and stuck(record, time.time()):
+    if record.status in ACTIVE_STATUSES and is_stuck(record, time.time()):
         return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
     return _stored_reason(record.status, record.owner, record.reason)
 
 
 def _stored_reason(status: Status, owner: str | None, reason: str | None) -> str | None:
-    if lost(status, owner):
+    if is_lost(status, owner):
         return ORPHANED
     return QUEUED if status == "queued" and owner is None else reason
 
@@ -102,14 +102,14 @@ def _gate_words(answered: Mapping[str, str]) -> str:
 # --- agents that wait for the user
 
 
-def open_questions(store: Store) -> Open:
+def open_questions(store: Store) -> OpenQuestions:
     """Return what nobody has answered and still may."""
     now = time.time()
     return {entry.id: entry for entry in store.inbox.waiting() if entry.deadline > now}
 
 
 def mark_waiting(
-    nodes: Sequence[NodeState], records: Sequence[AttemptRecord], asked: Open
+    nodes: Sequence[NodeState], records: Sequence[AttemptRecord], asked: OpenQuestions
 ) -> tuple[Status, str | None]:
     """Put in which attempts and nodes wait for the user; return the status of a run that is driven, and why.
 
@@ -162,7 +162,7 @@ def expired_choice(store: Store, record: RunRecord, now: float) -> Entry | None:
 
     No process drives such a run: it has failed, whether or not that is stored yet. Longer flows end when resumed.
     """
-    if record.status != "waiting" or len(record.plan.flow.nodes) != 1 or not orphaned(record.owner):
+    if record.status != "waiting" or len(record.plan.flow.nodes) != 1 or not is_orphaned(record.owner):
         return None
     asked = store.inbox.of_run(record.id)
     last = asked[-1].as_of(now) if asked else None
@@ -212,12 +212,12 @@ def list_statuses(store: Store, lines: Sequence[RunLine]) -> list[RunLine]:
     return [_listed(store, line, gates.get(line.run), asked if line.run in asking else {}) for line in lines]
 
 
-def _listed(store: Store, line: RunLine, gates: Mapping[str, str] | None, asked: Open) -> RunLine:
+def _listed(store: Store, line: RunLine, gates: Mapping[str, str] | None, asked: OpenQuestions) -> RunLine:
     if line.status == "waiting" and gates:
         if expired := expired_choice(store, store.run(line.run), time.time()):
             return structs.replace(line, status="failed", reason=no_winner(expired))
         return structs.replace(line, reason=_gate_words(gates), answered=True)
-    if line.status == "running" and asked and not orphaned(line.owner):
+    if line.status == "running" and asked and not is_orphaned(line.owner):
         nodes, records = store.nodes(line.run), store.attempts(line.run)
         for node in nodes:
             node.attempts = [each.attempt for each in records if each.node == node.id]

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import click
 
-from corral.engine.machine_errors import explained
+from corral.engine.machine_errors import explain
 from corral.frontends.cli.numbers import with_limits
 from corral.frontends.safe_text import visible
-from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
+from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
 from corral.version import __version__
 
 #: name -> (module below this package, one line for the help)
@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 NO_TEXT = re.compile("[\ud800-\udfff]")  #: bytes of an argument that are no text
 
 
-class Commands(click.Group):
+class LazyCommands(click.Group):
     """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -85,7 +85,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="corral %(version)s")
 def corral() -> None:
     """Run any coding agent on any task: isolated, budgeted, proven, merged.
@@ -105,7 +105,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except click.Abort:
         return 130
     except click.ClickException as error:
-        return _refused(error)
+        return _usage_error(error)
     except BadFlow as error:
         click.echo(visible(str(error)), err=True)  # each line says where it is wrong
         return error.exit_code
@@ -125,7 +125,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
 def _refuse_bytes(arguments: list[str]) -> None:
     for argument in arguments:
         if not argument.isascii() and NO_TEXT.search(argument):
-            raise BadRequest(f"the argument {shortened(argument)!a} is not UTF-8", hint="arguments are UTF-8 text")
+            raise BadRequest(f"the argument {shorten_name(argument)!a} is not UTF-8", hint="arguments are UTF-8 text")
 
 
 def _our_fault(error: Exception) -> int:
@@ -140,7 +140,7 @@ def _our_fault(error: Exception) -> int:
         Path.cwd()
     except OSError:
         return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
-    if known := explained(error):
+    if known := explain(error):
         return complain(str(known), known.hint, known.exit_code)
     return complain(
         f"corral itself failed: {type(error).__name__}: {error}",
@@ -149,7 +149,7 @@ def _our_fault(error: Exception) -> int:
     )
 
 
-def _refused(error: click.ClickException) -> int:
+def _usage_error(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # who asks for nothing is told what there is
         click.echo(error.format_message())
         return 0

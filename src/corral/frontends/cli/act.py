@@ -16,7 +16,7 @@ from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import json_option, run_argument
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import OPEN, Run, document
 from corral.model.errors import BadRequest
 
@@ -39,7 +39,7 @@ def stop(run: str, *, force: bool, as_json: bool) -> int:
         before = engine.show(run)
         if before.status not in OPEN:
             click.echo(f"run {before.run} is over already: {before.status}", err=True)
-        after = asyncio.run(engine.stop(before.run, who(), _say, force=force))
+        after = asyncio.run(engine.stop(before.run, current_user(), _say, force=force))
         asked = engine.inbox.commands(after.run)
     finally:
         engine.close()
@@ -59,7 +59,7 @@ def rename(run: str, name: str, *, as_json: bool) -> None:
     """Give RUN the name NAME, shown by `corral ls` and the page; an empty NAME takes it away."""
     engine = Engine()
     try:
-        found = engine.show(engine.control.rename(run, name, who()))
+        found = engine.show(engine.control.rename(run, name, current_user()))
     finally:
         engine.close()
     words = f"run {found.run} is named {found.name}" if found.name else f"run {found.run} has no name"
@@ -75,7 +75,7 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
     engine = Engine()
     try:
         name = engine.show(run).run
-        answer = asyncio.run(engine.control.steer(name, text, who()))
+        answer = asyncio.run(engine.control.steer(name, text, current_user()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
@@ -92,7 +92,7 @@ def condense(run: str, *, as_json: bool) -> None:
     engine = Engine()
     try:
         name = engine.show(run).run
-        answer = asyncio.run(engine.control.condense(name, who()))
+        answer = asyncio.run(engine.control.condense(name, current_user()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
@@ -120,7 +120,7 @@ def resume(  # noqa: PLR0913 -- what Click hands over
 ) -> int:
     """Go on with a run whose process is gone, or that was paused; what was finished is not done again."""
     if node:
-        return _let_go_on(run, node, as_json=as_json)
+        return _unpause_node(run, node, as_json=as_json)
     request = flow_request(file, inputs=inputs) if file else None
 
     async def work(engine: Engine, shown: Plain) -> Run:
@@ -133,10 +133,10 @@ def resume(  # noqa: PLR0913 -- what Click hands over
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
 
-def _let_go_on(run: str, node: str, *, as_json: bool) -> int:
+def _unpause_node(run: str, node: str, *, as_json: bool) -> int:
     engine = Engine()
     try:
-        answer = asyncio.run(engine.control.unpause(run, node, who()))
+        answer = asyncio.run(engine.control.unpause(run, node, current_user()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)
@@ -165,7 +165,7 @@ def pause(run: str, node: str | None, *, as_json: bool) -> int:
     """Let a run rest, or one NODE of it: what is at work ends and is gone on with by `corral resume`."""
     engine = Engine()
     try:
-        answer = asyncio.run(engine.control.pause(run, node, who()))
+        answer = asyncio.run(engine.control.pause(run, node, current_user()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)

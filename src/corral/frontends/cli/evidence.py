@@ -7,7 +7,7 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.verify import Verification
-from corral.engine.views.compare import Compared, ComparedCheck, ComparedNode, Comparison
+from corral.engine.views.compare import ComparedAttempt, ComparedCheck, ComparedNode, Comparison
 from corral.frontends import evidence_text
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option, run_argument
@@ -79,7 +79,7 @@ def _count(tests: text.Tally | None) -> str:
     return "" if tests is None or tests.passed is None else f" {tests.passed}/{tests.passed + tests.failed}"
 
 
-def _extra(each: Compared) -> str:
+def _extra(each: ComparedAttempt) -> str:
     scores = [f"{name} {value:g}" for name, value in sorted(each.scores.items())]
     return f" ({', '.join(scores)})" if scores else ""
 
@@ -99,12 +99,12 @@ def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
         except BadRequest:
             if attempt is not None:
                 raise
-            run, attempt = _named_alone(opened, run)
+            run, attempt = _run_of_attempt(opened, run)
         found = opened.work.evidence(run, attempt)
     click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(evidence_text.lines(found)))
 
 
-def _named_alone(opened: Engine, name: str) -> tuple[str, str]:
+def _run_of_attempt(opened: Engine, name: str) -> tuple[str, str]:
     """Return run and attempt where only an attempt is named: its id, or one of the last run."""
     whole = name.rpartition("-")[0]
     if not whole:

@@ -12,13 +12,13 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template, template_names
-from corral.engine.planning.submit import Submission
+from corral.engine.planning.submit import SubmitBody
 from corral.engine.views import flow_pictures
 from corral.frontends.cli.flow_file import flow_request, stub_text
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.run import detached, submitted
+from corral.frontends.cli.run import run_detached, submission
 from corral.frontends.cli.text import table
 from corral.model import Request, Run
 from corral.model.errors import BadFlow, BadRequest
@@ -58,7 +58,7 @@ def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -
     """
     draft = not options["inputs"]  # who gives some means all of them
     try:
-        found = _prepared(flow_request(file, draft=draft, **options)).plan.flow
+        found = _prepare(flow_request(file, draft=draft, **options)).plan.flow
     except BadFlow as bad:
         if not as_json:
             raise
@@ -77,7 +77,7 @@ def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -
 @json_option
 def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Draw FILE: who comes after whom."""
-    found = _prepared(flow_request(file, draft=True, **options)).plan.flow
+    found = _prepare(flow_request(file, draft=True, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: "\n".join(flow_pictures.text(found)),
         "mermaid": lambda: flow_pictures.mermaid(found),
@@ -116,10 +116,10 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
     if dry:
         return _dry_run(request, stubs, stub_text(stub_file) if stub_file else "", as_json=as_json)
     if detach:
-        return detached(request, as_json=as_json)
+        return run_detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await submitted(engine, request, shown)
+        name = await submission(engine, request, shown)
         found = engine.history.flow_of(name)
         shown.draw(found)
         if found.why:
@@ -175,7 +175,7 @@ def schema(*, as_json: bool) -> int:
     return 0
 
 
-def _prepared(request: Request) -> Submission:
+def _prepare(request: Request) -> SubmitBody:
     engine = Engine()
     try:
         return asyncio.run(engine.requests.prepare(request))

@@ -16,7 +16,7 @@ from corral.engine.engine import Engine
 from corral.frontends.cli import text
 from corral.frontends.cli.display import display
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import OPEN, Entry, Run, document
 
 EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waiting": 3, "paused": 3}
@@ -28,11 +28,11 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
     gc.enable()
     engine = Engine()
     try:
-        run = _to_its_end(_with_signals(engine, work, quiet=quiet or as_json))
-        while not as_json and run.status == "over_budget" and (entry := _asks(engine, run)):
-            if not _answered(engine, entry):
+        run = _wait_for_run(_with_signals(engine, work, quiet=quiet or as_json))
+        while not as_json and run.status == "over_budget" and (entry := _money_question(engine, run)):
+            if not _ask_and_answer(engine, entry):
                 break
-            run = _to_its_end(_with_signals(engine, _resumed(run.run), quiet=quiet))
+            run = _wait_for_run(_with_signals(engine, _resume_work(run.run), quiet=quiet))
         asked = engine.inbox.commands(run.run)
         trouble = engine.store_removed()
     finally:
@@ -44,7 +44,7 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
     return exit_code(run)
 
 
-def _to_its_end(work: Coroutine[Any, Any, Run]) -> Run:
+def _wait_for_run(work: Coroutine[Any, Any, Run]) -> Run:
     """Wait for a run; what fails only after it is over, when the event loop is closed, does not hide how it ended."""
     ended: list[Run] = []
 
@@ -59,7 +59,7 @@ def _to_its_end(work: Coroutine[Any, Any, Run]) -> Run:
     return ended[0]
 
 
-def _asks(engine: Engine, run: Run) -> Entry | None:
+def _money_question(engine: Engine, run: Run) -> Entry | None:
     """Return the question about money that a run ended with, where somebody is there to answer it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
@@ -67,16 +67,16 @@ def _asks(engine: Engine, run: Run) -> Entry | None:
     return next((entry for entry in money if len(entry.choices) > 1), None)  # a ceiling leaves nothing to say
 
 
-def _answered(engine: Engine, entry: Entry) -> bool:
+def _ask_and_answer(engine: Engine, entry: Entry) -> bool:
     """Ask on the terminal what stands in the inbox; return whether the run may go on."""
     click.echo(f"{entry.text}\n({entry.context})", err=True)
     ways = ", ".join(entry.choices)
     said = click.prompt(f"{ways}, or an amount in USD", default=entry.default, err=True)
-    answered = asyncio.run(engine.inbox.answer(entry.id, said, who(), here=True))
+    answered = asyncio.run(engine.inbox.answer(entry.id, said, current_user(), here=True))
     return answered.outcome.startswith("go on")
 
 
-def _resumed(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
+def _resume_work(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
     async def work(engine: Engine, shown: Plain) -> Run:
         return await engine.resume(run, shown.hear)
 

@@ -11,7 +11,7 @@ import msgspec
 from corral.engine.engine import Engine
 from corral.frontends.cli import text as words
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import Entry, InboxEntry
 
 
@@ -38,15 +38,15 @@ def inbox(*, whole: bool, as_json: bool) -> None:
 def answer(number: str, text: tuple[str, ...], *, resume: bool, as_json: bool) -> None:
     """Answer what waits in the inbox; an answer counts once, and who gave it is kept."""
     with engine() as opened:
-        entry = asyncio.run(_answered(opened, number, " ".join(text), resume=resume))
+        entry = asyncio.run(_give_answer(opened, number, " ".join(text), resume=resume))
     if as_json:
         click.echo(msgspec.json.encode(InboxEntry.of(entry)).decode())
     else:
         click.echo(f"answered {entry.id}: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
 
 
-async def _answered(opened: Engine, number: str, text: str, *, resume: bool) -> Entry:
-    entry = await opened.inbox.answer(number, text, who())
+async def _give_answer(opened: Engine, number: str, text: str, *, resume: bool) -> Entry:
+    entry = await opened.inbox.answer(number, text, current_user())
     return await opened.inbox.go_on(entry) if resume else entry
 
 

@@ -19,7 +19,7 @@ from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.safe_text import patch_sink
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
-from corral.model.events import Condensed, Stored
+from corral.model.events import Condensed, StoredEvent
 from corral.model.money import notional_words
 
 
@@ -59,7 +59,7 @@ def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
     elif not lines:
         click.echo("no run fits" if any(filters.values()) else run_rows.NONE, err=True)
     else:
-        click.echo(run_rows.lined_up(lines))
+        click.echo(run_rows.run_table(lines))
 
 
 @click.command()
@@ -95,7 +95,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
             attempt.status,
             words.seconds(attempt.seconds),
             words.money(attempt.cost),
-            words.named(attempt),
+            words.agent_label(attempt),
             _remark(found, attempt.id),
         )
         for node in found.nodes
@@ -141,13 +141,13 @@ def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool
                     sys.stdout.flush()
 
 
-def _as_json(stored: Stored) -> str:
+def _as_json(stored: StoredEvent) -> str:
     head = {"seq": stored.seq, "at": moment(stored.at), "node": stored.node, "attempt": stored.attempt}
     # The body is JSON already: joining texts keeps every event byte for byte.
     return msgspec.json.encode(head).decode()[:-1] + "," + stored.body.decode()[1:]
 
 
-def _summary(stored: Stored) -> str:
+def _summary(stored: StoredEvent) -> str:
     event = stored.event()
     if not isinstance(event, Condensed):
         return ""
@@ -155,7 +155,7 @@ def _summary(stored: Stored) -> str:
     return head + "\n\n" + "\n".join(words.printable(line) for line in event.summary.splitlines()) + "\n"
 
 
-def _as_text(stored: Stored) -> str | None:
+def _as_text(stored: StoredEvent) -> str | None:
     text = words.event_words(stored.event())
     if text is None:
         return None

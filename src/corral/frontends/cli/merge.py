@@ -18,7 +18,7 @@ from corral.frontends.cli.look import engine, json_option
 from corral.frontends.safe_text import patch_sink
 from corral.model import document
 from corral.model.errors import BadRequest
-from corral.model.merge import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
+from corral.model.merge import STRATEGIES, Conflict, FilePick, MergeRecord, MergeRequest, Preview, Strategy
 
 
 def _talk(text: str) -> None:
@@ -50,8 +50,8 @@ def _parts(values: tuple[str, ...]) -> Iterator[str]:
             yield held.rstrip(",")
 
 
-def _takes(values: tuple[str, ...]) -> tuple[Take, ...]:
-    return tuple(pick_files.asked(path, who) for path, who in _pairs(values, "--take"))
+def _takes(values: tuple[str, ...]) -> tuple[FilePick, ...]:
+    return tuple(pick_files.parse_pick(path, who) for path, who in _pairs(values, "--take"))
 
 
 @click.command()
@@ -99,7 +99,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
         if request.strategy == "patch":
             sys.stdout.flush()
             return 0
-        return _told(opened, record, as_json=as_json)
+        return _print_result(opened, record, as_json=as_json)
 
 
 def _queue(runs: tuple[str, ...], request: MergeRequest, *, as_json: bool) -> int:
@@ -156,7 +156,7 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     return 0 if found.clean else 3
 
 
-def _told(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
+def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
     code = 3 if record.state == "conflict" else 0
     if as_json:
         click.echo(document(opened.show(record.run)).decode())

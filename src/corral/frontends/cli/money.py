@@ -17,10 +17,10 @@ import msgspec
 from corral.engine.budget import money
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import moment
 from corral.model.flow import known_as
-from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window, notional_words
+from corral.model.money import By, CostTable, HaltReport, Limit, LimitStatus, Quota, QuotaWindow, Window, notional_words
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -55,10 +55,10 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         if action == "set":
             _refuse_none(named)
             limits = [Limit(window=window, usd=amount, agent=agent, repo=place) for window, amount in named]
-            asyncio.run(opened.money.set_limits(limits, who()))
+            asyncio.run(opened.money.set_limits(limits, current_user()))
         elif action == "reset":
             place = asyncio.run(opened.money.place_of(place))
-            gone = opened.money.reset(agent, place, who(), ceiling=whole)
+            gone = opened.money.reset(agent, place, current_user(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
             for kept in () if whole else opened.money.ceilings():
                 click.echo(f"the ceiling of ${kept:.2f} stays: corral budget reset --all", err=True)
@@ -69,7 +69,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         spent = opened.money.spending(settings)
     zone = money.zone_name(settings)
     if as_json:
-        click.echo(msgspec.json.encode(_standings(found, spent, zone)).decode())
+        click.echo(msgspec.json.encode(_budget_document(found, spent, zone)).decode())
         return
     for window, (paid, held) in spent.items():
         held_words = f", ${held:.2f} reserved for agents at work and unknown cost" if held else ""
@@ -88,17 +88,17 @@ def _refuse_none(named: Sequence[object]) -> None:
         raise click.UsageError("name a limit: corral budget set --per-day 10")
 
 
-def _row(standing: Standing) -> tuple[str, ...]:
-    limit = standing.limit
+def _row(status: LimitStatus) -> tuple[str, ...]:
+    limit = status.limit
     name = WINDOWS.get(limit.window, limit.window) + (f" of {limit.agent}" if limit.agent else "")
     place = f"{limit.where} ({limit.repo})" if limit.repo else limit.where
-    if standing.spent is None or standing.reserved is None:
+    if status.spent is None or status.reserved is None:
         return name, f"{limit.usd:.2f}", "-", "-", "-", place
-    left = max(0.0, limit.usd - standing.spent - standing.reserved)
-    return name, f"{limit.usd:.2f}", f"{standing.spent:.2f}", f"{standing.reserved:.2f}", f"{left:.2f}", place
+    left = max(0.0, limit.usd - status.spent - status.reserved)
+    return name, f"{limit.usd:.2f}", f"{status.spent:.2f}", f"{status.reserved:.2f}", f"{left:.2f}", place
 
 
-def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zone: str) -> dict[str, Any]:
+def _budget_document(found: list[LimitStatus], spent: dict[str, tuple[float, float]], zone: str) -> dict[str, Any]:
     limits = [
         {
             "window": each.limit.window,
@@ -253,12 +253,12 @@ def halt(*, off: bool, as_json: bool) -> int:
             was = opened.money.unhalt()
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
             return 0
-        report = asyncio.run(opened.control.halt(who()))
-    click.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_halted(report)))
+        report = asyncio.run(opened.control.halt(current_user()))
+    click.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_halt_lines(report)))
     return 1 if report.not_stopped else 0
 
 
-def _halted(report: HaltReport) -> list[str]:
+def _halt_lines(report: HaltReport) -> list[str]:
     lines = [f"halted: {_runs(len(report.stopped))} stopped; to start again: corral halt --off"]
     if report.idle:
         lines.append(f"{_runs(len(report.idle))} had nothing running: to end one, corral stop RUN")

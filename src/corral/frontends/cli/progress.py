@@ -14,7 +14,7 @@ from corral.engine.views import flow_pictures
 from corral.engine.views.flow_pictures import Board
 from corral.frontends.cli import text as words
 from corral.model import Status
-from corral.model.events import Checked, Event, Heard, Mailed, Noted, Reported, StatusChanged, UserAsked
+from corral.model.events import Checked, Event, Mailed, Noted, Reported, RunEvent, StatusChanged, UserAsked
 from corral.model.flow import Flow
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Plain:
         """Leave the terminal to a question."""
         yield
 
-    def recall(self, heard: Heard, at: float) -> None:
+    def recall(self, heard: RunEvent, at: float) -> None:
         """Take in what happened before, without a word."""
         self.known(heard.run).hear(heard, at)
 
@@ -63,13 +63,13 @@ class Plain:
             for node, status in states.items():
                 self.board.know(node, status)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RunEvent) -> None:
         board = self.known(heard.run)
         board.hear(heard, time.time())
         if isinstance(heard.event, Noted | UserAsked | Reported | Mailed | Checked) or (
             isinstance(heard.event, StatusChanged) and heard.attempt
         ):
-            self.say(named(heard, board, headline(heard.event, 300)))
+            self.say(with_node_name(heard, board, headline(heard.event, 300)))
 
     def known(self, run: str) -> Board:
         """Return the board of the run that is driven: the first that is heard of."""
@@ -87,14 +87,14 @@ class Silent(Plain):
     def say(self, text: str) -> None:
         pass
 
-    def recall(self, heard: Heard, at: float) -> None:
+    def recall(self, heard: RunEvent, at: float) -> None:
         pass
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RunEvent) -> None:
         pass
 
 
-def named(heard: Heard, board: Board, text: str) -> str:
+def with_node_name(heard: RunEvent, board: Board, text: str) -> str:
     """Say whose words these are where there are several nodes."""
     own = heard.attempt or not isinstance(heard.event, StatusChanged)  # that a node moved names it already
     return f"{heard.node}: {text}" if text and heard.node and own and board.several else text

@@ -34,7 +34,7 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     else:
         click.echo(f"restored {restored.attempt} {restored.at}: branch {restored.branch}")
     if not as_json:
-        for line in text.uncollected(restored.not_collected, restored.workspace):
+        for line in text.uncollected_lines(restored.not_collected, restored.workspace):
             click.echo(line, err=True)
 
 

@@ -14,7 +14,7 @@ from corral.engine.engine import Engine
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import Level, Request, Run, document
 from corral.model.errors import BadRequest, Untrusted
 from corral.model.flow import RunStrategy, Select, TaskType
@@ -122,14 +122,14 @@ def run(
     Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 3 waits for a person (an answer, a merge
     conflict, paused), 4 stopped by the budget, 5 limited by a quota (resume it later), 130 stopped by a person.
     """
-    request = asked(task, **options)
+    request = build_request(task, **options)
     if explain:
         return _explain(request, as_json=as_json)
     if detach:
-        return detached(request, as_json=as_json)
+        return run_detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await submitted(engine, request, shown)
+        name = await submission(engine, request, shown)
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
@@ -145,7 +145,7 @@ def run(
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
 
-def asked(
+def build_request(
     task: str,
     *,
     tasks: tuple[str, ...],
@@ -188,18 +188,18 @@ def _explain(request: Request, *, as_json: bool) -> int:
     return 0
 
 
-def detached(request: Request, *, as_json: bool) -> int:
+def run_detached(request: Request, *, as_json: bool) -> int:
     """Queue a run and return: a server takes it up, or a process of its own."""
     engine = Engine()
     try:
-        run = asyncio.run(engine.requests.enqueue(request, Ticket(by=who(), priority=request.priority), say))
-        left_alone(engine, run, as_json=as_json)
+        run = asyncio.run(engine.requests.enqueue(request, Ticket(by=current_user(), priority=request.priority), say))
+        leave_to_background(engine, run, as_json=as_json)
     finally:
         engine.close()
     return 0
 
 
-def left_alone(engine: Engine, run: str, *, as_json: bool) -> None:
+def leave_to_background(engine: Engine, run: str, *, as_json: bool) -> None:
     """Leave a queued run to the server, or to a process of its own, and print it."""
     say(asyncio.run(engine.drives.to_background(run)))
     click.echo(document(engine.show(run)).decode() if as_json else run)
@@ -209,7 +209,7 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-async def submitted(engine: Engine, request: Request, shown: Plain) -> str:
+async def submission(engine: Engine, request: Request, shown: Plain) -> str:
     """Submit; where the repository's settings are not trusted yet, ask on a terminal."""
     try:
         return await engine.submit(request, shown.say)

@@ -12,9 +12,9 @@ from corral.engine.engine import Engine
 from corral.engine.queue.rows import ScheduleRow, schedule_row
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.task_options import FEW, add_switches, like_run, standing, warn_if_alone, what
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.run import leave_to_background, say
+from corral.frontends.cli.task_options import FEW, add_switches, like_run, stored_request, warn_if_alone, what
+from corral.frontends.cli.user_name import current_user
 from corral.model.errors import Conflicting
 from corral.model.server import ScheduleRecord
 
@@ -88,8 +88,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
             name=name,
             cron=cron,
             zone=zone,
-            request=standing(opened, task, **options),
-            by=who(),
+            request=stored_request(opened, task, **options),
+            by=current_user(),
             most_open=most_open,
             per_day=per_day,
         )
@@ -105,7 +105,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
 def run(name: str, *, as_json: bool) -> None:
     """Start what a schedule starts, now; it counts among its runs."""
     with engine() as opened:
-        left_alone(opened, asyncio.run(opened.automation.start(name, lambda _: None, say)), as_json=as_json)
+        leave_to_background(opened, asyncio.run(opened.automation.start(name, lambda _: None, say)), as_json=as_json)
 
 
 def _state(opened: Engine, name: str) -> tuple[ScheduleRow, str]:

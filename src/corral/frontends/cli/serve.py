@@ -18,7 +18,7 @@ from corral.model.errors import BadRequest
 from corral.model.server import SCOPES
 
 if TYPE_CHECKING:
-    from corral.frontends.web.server import Announced
+    from corral.frontends.web.server import ServerAddress
 
 PORT = 4747
 
@@ -76,7 +76,7 @@ def serve(  # noqa: PLR0913 -- what Click hands over
         body_bytes=int(str(more["body_bytes"])),
         body_seconds=float(str(more["body_seconds"])),
     )
-    listening = server.Listening(
+    listening = server.ListenOptions(
         host=host,
         port=port,
         certificate=certificate,
@@ -87,7 +87,7 @@ def serve(  # noqa: PLR0913 -- what Click hands over
     return server.serve(listening, settings, _announce)
 
 
-def _announce(what: Announced) -> None:
+def _announce(what: ServerAddress) -> None:
     sys.stdout.write(f"{what.address}\n")
     if what.token:
         sys.stdout.write(f"token: {what.token}\n")
@@ -143,13 +143,13 @@ def list_(*, as_json: bool) -> None:
         click.echo(msgspec.json.encode(found).decode())
         return
     rows = [
-        (each.id, each.name, ",".join(each.scopes), text.ago(each.created), _used(each.used), _state(each.revoked))
+        (each.id, each.name, ",".join(each.scopes), text.ago(each.created), _last_used(each.used), _state(each.revoked))
         for each in found
     ]
     click.echo("\n".join(text.table(("TOKEN", "NAME", "SCOPES", "AGE", "USED", "STATE"), rows)))
 
 
-def _used(at: float | None) -> str:
+def _last_used(at: float | None) -> str:
     return "never" if at is None else f"{text.ago(at)} ago" if time.time() - at > 60 else "just now"
 
 

@@ -17,7 +17,7 @@ from corral.config import paths
 from corral.engine.engine import Engine
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.look import engine
-from corral.frontends.cli.run import asked, run, say
+from corral.frontends.cli.run import build_request, run, say
 from corral.model import Request
 
 C = TypeVar("C", bound=click.Command)
@@ -49,7 +49,7 @@ def like_run(command: C) -> C:
     return command
 
 
-def standing(
+def stored_request(
     engine: Engine,
     task: str,
     *,
@@ -58,7 +58,7 @@ def standing(
     **options: Any,  # noqa: ANN401 -- what Click hands over
 ) -> Request:
     """Return the request, checked as `corral run` would, with nothing in it that depends on where it was typed."""
-    found = _rooted(asked(task, **options))
+    found = _with_absolute_paths(build_request(task, **options))
     if flow_file is not None:
         flow = flow_request(flow_file, inputs=inputs)
         found = structs.replace(found, flow=flow.flow, flow_file=flow.flow_file, inputs=flow.inputs)
@@ -68,7 +68,7 @@ def standing(
     return structs.replace(found, trust=False)  # said of the file as it is now, not of what it will be
 
 
-def _rooted(found: Request) -> Request:
+def _with_absolute_paths(found: Request) -> Request:
     named = found.output or ""
     is_file = bool(named) and not named.lstrip().startswith(("{", "[", '"')) and paths.is_file(Path(named))
     return structs.replace(

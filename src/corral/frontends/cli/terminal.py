@@ -16,19 +16,19 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from corral.engine.views.flow_pictures import SIGNS, Board, Row, Working
+from corral.engine.views.flow_pictures import SIGNS, Board, BoardAttempt, BoardRow
 from corral.frontends.cli import text as words
-from corral.frontends.cli.progress import Plain, headline, named
+from corral.frontends.cli.progress import Plain, headline, with_node_name
 from corral.frontends.safe_text import Drawing, visible
 from corral.model import Status
 from corral.model.events import (
     CalledTool,
     Checked,
     Event,
-    Heard,
     Mailed,
     Noted,
     Reported,
+    RunEvent,
     Said,
     Spent,
     StatusChanged,
@@ -67,7 +67,7 @@ def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds:
     return [(words.cut(text, width), style) for text, style in lines]
 
 
-def _choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
+def _choose(rows: list[BoardRow], room: int) -> tuple[list[BoardRow], list[BoardRow]]:
     """Return what is shown and what is only counted: all in the order of the graph, or what matters first."""
     if len(rows) <= room:
         return rows, []
@@ -76,7 +76,7 @@ def _choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
     return ranked[: room - 1], ranked[room - 1 :]
 
 
-def _count(rows: Sequence[Row], always: Sequence[str] = ()) -> str:
+def _count(rows: Sequence[BoardRow], always: Sequence[str] = ()) -> str:
     """Sum up: done, at work, waiting, and whatever else there is; `always` these, be it 0."""
     names = {"running": "at work", "queued": "to come", "waiting": "waiting"}
     found = Counter(names.get(row.state, row.state) for row in rows)
@@ -85,7 +85,7 @@ def _count(rows: Sequence[Row], always: Sequence[str] = ()) -> str:
     return ", ".join(f"{found[state]} {state}" for state in order if found[state] or state in always)
 
 
-def _line(row: Row, wide: int, now: float) -> str:
+def _line(row: BoardRow, wide: int, now: float) -> str:
     sign = MOODS.get(row.state) or SIGNS.get(row.state, ".")
     head = f"{row.layer:>3} {sign} {words.one_line(row.node, wide):<{wide}}  "
     if row.working:
@@ -94,7 +94,7 @@ def _line(row: Row, wide: int, now: float) -> str:
     return head + "  ".join(filter(None, [*parts, row.why]))
 
 
-def _work(working: Working, row: Row, now: float) -> str:
+def _work(working: BoardAttempt, row: BoardRow, now: float) -> str:
     count = len(working.files)
     doing = working.waits or working.doing
     if row.state == "stale":
@@ -166,7 +166,7 @@ class Terminal(Plain):
         yield
         self._live.start()
 
-    def recall(self, heard: Heard, at: float) -> None:
+    def recall(self, heard: RunEvent, at: float) -> None:
         with self._lock:
             super().recall(heard, at)
 
@@ -176,20 +176,20 @@ class Terminal(Plain):
             if self.board and self.engine:
                 self._spent = self.engine.money.spent(self.board.run)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RunEvent) -> None:
         event = heard.event
         with self._lock:
             board = self.known(heard.run)
             board.hear(heard, time.time())
             self._ask_money(board, heard)
-        text = named(heard, board, headline(event, max(20, self._console.width - 2)))
+        text = with_node_name(heard, board, headline(event, max(20, self._console.width - 2)))
         if text and isinstance(
             event, Said | CalledTool | Noted | UserAsked | Reported | Mailed | Checked | StatusChanged
         ):
             with contextlib.suppress(OSError, ValueError):
                 self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
 
-    def _ask_money(self, board: Board, heard: Heard) -> None:
+    def _ask_money(self, board: Board, heard: RunEvent) -> None:
         """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
         began = time.monotonic()
         if self.engine is None or not isinstance(heard.event, Spent | StatusChanged) or began < self._ask_after:

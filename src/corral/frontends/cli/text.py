@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from corral.engine.views.run_document import total_cost
 from corral.frontends import columns, evidence_text
-from corral.frontends.safe_text import coloured
+from corral.frontends.safe_text import colour_text
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 from corral.model.events import (
     Asked,
@@ -58,7 +58,7 @@ MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
 
 
 def status(text: str, width: int = 0) -> str:
-    return coloured(text.ljust(width), COLOURS.get(text))
+    return colour_text(text.ljust(width), COLOURS.get(text))
 
 
 def money(cost: Cost) -> str:
@@ -116,22 +116,24 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
     if shown is None:
         return [*lines, following] if asked else lines
     if len(run.nodes) > 1:
-        return [*lines, *_nodes(run), *_merged(run), following]
-    lanes = _lanes(attempts)
-    if run.strategy == "race" and len(lanes) > 1:
-        own = next(lane for lane in lanes if shown in lane)
-        others = [lane for lane in lanes if lane is not own]
-        lines.append(f"agent    {named(shown)}, {_lane_facts(own)}, {_sandbox(shown)}")
+        return [*lines, *_nodes(run), *_merge_lines(run), following]
+    places = _group_attempts(attempts)
+    if run.strategy == "race" and len(places) > 1:
+        own = next(lane for lane in places if shown in lane)
+        others = [lane for lane in places if lane is not own]
+        lines.append(f"agent    {agent_label(shown)}, {_attempt_facts(own)}, {_sandbox(shown)}")
         if winner and run.nodes[0].why:
             lines.append(f"won      {run.nodes[0].why}")
-        lines += [f"beside   {named(lane[-1])}: {_stands(lane[-1])}, {_lane_facts(lane)}" for lane in others]
+        lines += [
+            f"beside   {agent_label(lane[-1])}: {_run_status(lane[-1])}, {_attempt_facts(lane)}" for lane in others
+        ]
         lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
     else:
-        facts = (named(shown), _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
+        facts = (agent_label(shown), _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
         lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
-    lines += [f"missing  {line}" for line in uncollected(shown.not_collected or (), shown.workspace or None)]
-    lines += _merged(run)
+    lines += [f"missing  {line}" for line in uncollected_lines(shown.not_collected or (), shown.workspace or None)]
+    lines += _merge_lines(run)
     lines += _proof(shown)
     if shown.branch:
         lines.append(f"branch   {shown.branch}")
@@ -149,7 +151,7 @@ def _work(run: Run) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.role != "judge"] or attempts
 
 
-def named(attempt: Attempt) -> str:
+def agent_label(attempt: Attempt) -> str:
     """Name an agent with its model: two in a race may differ in that alone."""
     return f"{attempt.agent} ({short(attempt.model)})" if attempt.model else attempt.agent
 
@@ -161,13 +163,13 @@ def _proof(attempt: Attempt) -> list[str]:
     return [*([f"checks   {checks}"] if checks else []), *([f"evidence {graded}"] if graded else [])]
 
 
-def _stands(attempt: Attempt) -> str:
+def _run_status(attempt: Attempt) -> str:
     """Say the status of an attempt, and its grade where that says more."""
     graded = attempt.evidence.grade if attempt.evidence and attempt.status == "done" else ""
     return f"{attempt.status}, {graded}" if graded else attempt.status
 
 
-def _merged(run: Run) -> list[str]:
+def _merge_lines(run: Run) -> list[str]:
     """Say what was merged: whose work, or which parts of whose; or what stands against it."""
     merge = run.merge
     if merge.clashes:
@@ -182,25 +184,25 @@ def _merged(run: Run) -> list[str]:
         return []
     attempts = {each.id: each for node in run.nodes for each in node.attempts}
     whose = [attempts[name] for name in merge.attempts or () if name in attempts]
-    names = ", ".join(f"{each.id} by {named(each)}" for each in whose)
+    names = ", ".join(f"{each.id} by {agent_label(each)}" for each in whose)
     parts = f"{', '.join(map(printable, merge.taken))} of " if merge.taken else ""
     return [f"merged   into {merge.into} as {merge.commit[:12]}" + (f": {parts}{names}" if names else "")]
 
 
-def _lanes(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+def _group_attempts(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
     """Put attempts together that follow one another: a try, its retries and who stood in for it."""
-    lanes: list[list[Attempt]] = []
+    places: list[list[Attempt]] = []
     for attempt in attempts:
         before = attempt.retry_of or attempt.fallback_of
-        lane = next((lane for lane in lanes if before and any(each.id == before for each in lane)), None)
+        lane = next((lane for lane in places if before and any(each.id == before for each in lane)), None)
         if lane is None:
-            lanes.append([attempt])
+            places.append([attempt])
         else:
             lane.append(attempt)
-    return lanes
+    return places
 
 
-def _lane_facts(lane: Sequence[Attempt]) -> str:
+def _attempt_facts(lane: Sequence[Attempt]) -> str:
     spent = sum(attempt.seconds for attempt in lane)
     return f"{_tries(len(lane))}, {seconds(spent)}, {money(total_cost(lane))}"
 
@@ -218,12 +220,12 @@ def _nodes(run: Run) -> list[str]:
         own = [each for each in node.attempts if each.role != "judge"] or node.attempts
         last = shown or (own[-1] if own else None)
         graded = last.evidence.grade if last and last.evidence and last.status == "done" else ""
-        about = [named(last), graded, changes(last) if last.files_changed else ""] if last else []
+        about = [agent_label(last), graded, changes(last) if last.files_changed else ""] if last else []
         words = [*filter(None, about), *([node.reason] if node.reason and node.status != "done" else [])]
         line = f"  {node.id:<{known}}  {node.status:<8}  {', '.join(words)}".rstrip()
         lines.append(one_line_kept(line, width()))
         if last:
-            missing = uncollected(last.not_collected or (), last.workspace or None)
+            missing = uncollected_lines(last.not_collected or (), last.workspace or None)
             lines += [f"  {'':<{known}}  {'missing':<8}  {each}" for each in missing]
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
     done = sum(node.status == "done" for node in run.nodes)
@@ -261,7 +263,7 @@ def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
     )
 
 
-def uncollected(left: Sequence[str], workspace: str | None) -> list[str]:
+def uncollected_lines(left: Sequence[str], workspace: str | None) -> list[str]:
     """Say what of an attempt's work is on no branch, and where it is."""
     lines = [f"not collected: {one_line(line, 300)}" for line in left]
     return [*lines, f"what is not collected is in {workspace}"] if workspace and lines else lines
@@ -283,7 +285,7 @@ def check_words(check: CheckResult) -> str:
     if check.note:
         return check.note
     verdict = "passed" if check.passed else f"FAILED ({check.exit_code})"
-    parts = [verdict, *([tests_words(check.tests)] if check.tests else []), *_compared(check)]
+    parts = [verdict, *([tests_words(check.tests)] if check.tests else []), *_comparison_words(check)]
     return f"{check.command}: {', '.join(parts)}, {'known already' if check.cached else seconds(check.seconds)}"
 
 
@@ -296,7 +298,7 @@ def tests_words(tests: Tally) -> str:
     return ", ".join([*first, *words])
 
 
-def _compared(check: CheckResult) -> list[str]:
+def _comparison_words(check: CheckResult) -> list[str]:
     """Say how it compares with the base."""
     found = [f"{len(check.new_failures)} new"] if check.new_failures else []
     found += [f"{len(check.old_failures)} at the base too"] if check.old_failures else []

@@ -17,9 +17,9 @@ from corral.engine.queue.rows import TriggerRow, trigger_row
 from corral.engine.queue.triggers import occasion
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.task_options import FEW, add_switches, like_run, standing, warn_if_alone, what
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.run import leave_to_background, say
+from corral.frontends.cli.task_options import FEW, add_switches, like_run, stored_request, warn_if_alone, what
+from corral.frontends.cli.user_name import current_user
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.server import TriggerRecord
 
@@ -103,8 +103,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
         record = TriggerRecord(
             name=name,
             secret=_secret(secret_env) or (before.secret if before else ""),
-            request=standing(opened, task, **options),
-            by=who(),
+            request=stored_request(opened, task, **options),
+            by=current_user(),
             when=when,
             approve=approve,
             approve_unless=approve_unless,
@@ -125,11 +125,11 @@ def add(  # noqa: PLR0913 -- what Click hands over
 @json_option
 def run(name: str, *, payload: str | None, event: str, as_json: bool) -> int:
     """Call a trigger yourself, to try it: its condition and its limits hold; exit code 1 if nothing starts."""
-    called = occasion(secrets.token_hex(8), event, _sent(payload))
+    called = occasion(secrets.token_hex(8), event, _payload_bytes(payload))
     with engine() as opened:
         fired = asyncio.run(opened.triggers.fire(opened.triggers.find(name), called, lambda _: None))
         if fired.run:
-            left_alone(opened, fired.run, as_json=as_json)
+            leave_to_background(opened, fired.run, as_json=as_json)
             return 0
     if as_json:
         click.echo(msgspec.json.encode({"trigger": name, "reason": fired.reason, "run": None}).decode())
@@ -153,7 +153,7 @@ def _secret(variable: str | None) -> str:
     return found
 
 
-def _sent(payload: str | None) -> bytes:
+def _payload_bytes(payload: str | None) -> bytes:
     if payload is None:
         return b""
     try:

@@ -6,7 +6,7 @@ import getpass
 import os
 
 
-def who() -> str:
+def current_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

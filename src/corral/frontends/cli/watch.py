@@ -12,13 +12,13 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.views.presence import Hand, Presence
+from corral.engine.views.presence import Presence, WorkingAttempt
 from corral.frontends.cli import text as words
 from corral.frontends.cli.display import display
 from corral.frontends.cli.foreground import exit_code
 from corral.frontends.cli.look import engine, json_option, run_argument
 from corral.model import Run, document
-from corral.model.events import Heard, Stored
+from corral.model.events import RunEvent, StoredEvent
 
 FILES_SHOWN = 20
 
@@ -43,21 +43,21 @@ def watch(run: str, *, as_json: bool) -> int:
 
 def _follow(opened: Engine, name: str, *, quiet: bool) -> None:
     with display(opened, quiet=quiet) as shown:
-        shown.began = _began(opened.show(name))
+        shown.began = _start_time(opened.show(name))
         last = 0
         for stored in opened.history.events(name):
-            shown.recall(_heard(name, stored), stored.at)
+            shown.recall(_run_event(name, stored), stored.at)
             last = stored.seq
         shown.settle(opened.history.node_states(name))
         for stored in opened.history.follow(name, last):
-            shown.hear(_heard(name, stored))
+            shown.hear(_run_event(name, stored))
 
 
-def _heard(run: str, stored: Stored) -> Heard:
-    return Heard(run, stored.node, stored.attempt, stored.event())
+def _run_event(run: str, stored: StoredEvent) -> RunEvent:
+    return RunEvent(run, stored.node, stored.attempt, stored.event())
 
 
-def _began(run: Run) -> float:
+def _start_time(run: Run) -> float:
     return datetime.fromisoformat(run.started).timestamp()
 
 
@@ -92,7 +92,7 @@ def _lines(found: Presence) -> list[str]:
     return words.table(("ATTEMPT", "NODE", "AGENT", "STATE", "TIME", "FILE"), rows)
 
 
-def _files(hand: Hand, shared: dict[str, tuple[str, ...]]) -> list[str]:
+def _files(hand: WorkingAttempt, shared: dict[str, tuple[str, ...]]) -> list[str]:
     """Name its files, those first that others are at work on too."""
     both = [path for path in hand.files if path in shared]
     alone = [path for path in hand.files if path not in shared]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from corral.frontends.client.http import Event, Wire, query
+from corral.frontends.client.http import ApiConnection, Event, query
 from corral.model import InboxEntry, Run
 from corral.model.merge import Conflicts, Preview, Strategy
 from corral.model.server import Diff, QueueState, RunPage, RunSummary
@@ -17,7 +17,7 @@ class Client:
     """Talks to one server: `Client("http://127.0.0.1:4747", token)`."""
 
     def __init__(self, address: str, token: str, timeout_seconds: float = 600.0) -> None:
-        self.wire = Wire(address, token, timeout_seconds)
+        self.wire = ApiConnection(address, token, timeout_seconds)
 
     # --- runs
 
@@ -67,7 +67,7 @@ class Client:
         return self.wire.ask("POST", f"/runs/{run}/rename", Run, send={"name": name})
 
     def pause(self, run: str, node: str | None = None) -> str:
-        return self._told(f"/runs/{run}/pause", {"node": node})
+        return self._post_action(f"/runs/{run}/pause", {"node": node})
 
     def resume(self, run: str, node: str | None = None) -> Run:
         return self.wire.ask("POST", f"/runs/{run}/resume", Run, send={"node": node})
@@ -77,9 +77,9 @@ class Client:
 
     def steer(self, run: str, text: str) -> str:
         """Tell the agents of a run something; return what became of it, in words."""
-        return self._told(f"/runs/{run}/steer", {"text": text})
+        return self._post_action(f"/runs/{run}/steer", {"text": text})
 
-    def _told(self, path: str, send: object) -> str:
+    def _post_action(self, path: str, send: object) -> str:
         return str(self.wire.ask("POST", path, dict[str, Any], send=send)["answer"])
 
     # --- keep or take back
@@ -93,17 +93,17 @@ class Client:
 
     def merge(self, run: str, *, strategy: Strategy = "auto", into: str | None = None) -> Run:
         """Land a run; where it is in conflict nothing was moved, and `merge.status` says so."""
-        return self._landed(run, {"strategy": strategy, "into": into})
+        return self._post_merge(run, {"strategy": strategy, "into": into})
 
     def resolve(self, run: str, choices: dict[str, str]) -> Run:
         """Land a run with each file in conflict settled: `{"a.py": "theirs"}`."""
-        return self._landed(run, {"resolve": choices})
+        return self._post_merge(run, {"resolve": choices})
 
     def conflicts(self, run: str, *, into: str | None = None) -> Conflicts:
         """Return what stands against landing a run, with the texts of all sides."""
         return self.wire.ask("GET", query(f"/runs/{run}/conflicts", into=into), Conflicts)
 
-    def _landed(self, run: str, send: object) -> Run:
+    def _post_merge(self, run: str, send: object) -> Run:
         return msgspec.json.decode(self.wire.raw("POST", f"/runs/{run}/merge", send=send, fine=(409,)), type=Run)
 
     def undo(self, run: str) -> Run:

@@ -37,13 +37,13 @@ class Event(Struct, frozen=True, kw_only=True):
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class _Problem(Struct):
+class _ServerProblem(Struct):
     detail: str = ""
     code: str = ""
     hint: str = ""
 
 
-class Wire:
+class ApiConnection:
     """One server, one token. A connection is made for each call: it may be used from several threads."""
 
     def __init__(self, address: str, token: str, timeout_seconds: float = 60.0) -> None:
@@ -137,8 +137,8 @@ def _event(data: bytes) -> Event:
 
 def _trouble(answer: http.client.HTTPResponse, body: bytes) -> Trouble:
     try:
-        problem = msgspec.json.decode(body, type=_Problem)
+        problem = msgspec.json.decode(body, type=_ServerProblem)
     except msgspec.DecodeError:
-        problem = _Problem(detail=body[:200].decode(errors="replace") or answer.reason)
+        problem = _ServerProblem(detail=body[:200].decode(errors="replace") or answer.reason)
     wait = answer.headers.get("Retry-After", "0")
     return Trouble(answer.status, problem.code, problem.detail, problem.hint, float(wait) if wait.isdecimal() else 0.0)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from corral.frontends import evidence_text
 from corral.frontends.mcp import arguments, responses
-from corral.frontends.mcp.calls import LEFT_TO_PERSON, Call
+from corral.frontends.mcp.calls import LEFT_TO_USER, ToolCall
 from corral.frontends.mcp.elicitation import Pending, ways
 from corral.frontends.mcp.requests import of_execute, of_flow
 from corral.model import OPEN, Attempt, Request, Run
@@ -21,7 +21,7 @@ GOOD = ("done", *OPEN)
 MOST_GRADES = 5  #: winners whose evidence is said in words
 
 
-class Told(Struct, frozen=True):
+class ToolReply(Struct, frozen=True):
     """What a tool gives: data, whether it is a failure, and words that stand before it."""
 
     data: Struct
@@ -29,7 +29,7 @@ class Told(Struct, frozen=True):
     words: str = ""
 
 
-def told_run(call: Call, run: Run) -> Told:
+def run_reply(call: ToolCall, run: Run) -> ToolReply:
     """Give a run document; what waits for a person, and what failed, is said in words besides."""
     waiting = [entry for entry in call.engine.inbox.entries() if entry.run == run.run]
     words = [f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {ways(entry)})" for entry in waiting]
@@ -40,7 +40,7 @@ def told_run(call: Call, run: Run) -> Told:
     if run.cost.notional is True:
         usd = f"${run.cost.usd:.2f}" if run.cost.usd is not None else "the cost"
         words.append(f"{usd} is notional: {notional_words(call.engine.money.windows_of(run))}")
-    return Told(run, failed, "\n".join([*call.warnings, *words]))
+    return ToolReply(run, failed, "\n".join([*call.warnings, *words]))
 
 
 def _winners(run: Run) -> list[Attempt]:
@@ -52,66 +52,72 @@ def _why(run: Run) -> str:
     return f"{errors[-1].message} {errors[-1].hint}".strip() if errors else "see its attempts"
 
 
-async def execute(call: Call, asked: arguments.Execute) -> Told:
-    return await _carried_out(call, lambda: of_execute(asked, call), apart=asked.background)
+async def execute(call: ToolCall, asked: arguments.ExecuteArguments) -> ToolReply:
+    return await _run_request(call, lambda: of_execute(asked, call), apart=asked.background)
 
 
-async def flow(call: Call, asked: arguments.FlowCall) -> Told:
+async def flow(call: ToolCall, asked: arguments.FlowArguments) -> ToolReply:
     if asked.action == "run":
-        return await _carried_out(call, lambda: of_flow(asked, call), apart=asked.background)
+        return await _run_request(call, lambda: of_flow(asked, call), apart=asked.background)
     try:
         found = (await call.engine.requests.prepare(of_flow(asked, call))).plan.flow
     except BadFlow as bad:
         mistakes = tuple(str(bad).splitlines())
-        return Told(responses.Checked(ok=False, name="", nodes=(), mistakes=mistakes), words="\n".join(mistakes))
-    return Told(responses.Checked(ok=True, name=found.name, nodes=tuple(node.id for node in found.nodes), mistakes=()))
+        return ToolReply(
+            responses.FlowCheckReply(ok=False, name="", nodes=(), mistakes=mistakes), words="\n".join(mistakes)
+        )
+    return ToolReply(
+        responses.FlowCheckReply(ok=True, name=found.name, nodes=tuple(node.id for node in found.nodes), mistakes=())
+    )
 
 
-async def _carried_out(call: Call, request: Callable[[], Request], *, apart: bool) -> Told:
+async def _run_request(call: ToolCall, request: Callable[[], Request], *, apart: bool) -> ToolReply:
     """Carry a request out and wait for its end; a call that comes again with an answer goes on where it was."""
     if pending := call.comes_again():
-        return told_run(call, await _gone_on(call, pending))
+        return run_reply(call, await _resume_pending(call, pending))
     if apart:
         run = await call.going.submit_apart(request(), call.visitor)
-        return told_run(call, call.engine.show(run))
+        return run_reply(call, call.engine.show(run))
     run = await call.going.submit(request(), call.visitor)
-    return told_run(call, await call.until_over(run))
+    return run_reply(call, await call.until_over(run))
 
 
-async def _gone_on(call: Call, pending: Pending) -> Run:
+async def _resume_pending(call: ToolCall, pending: Pending) -> Run:
     if not await call.answer_pending(pending):
         return call.engine.show(pending.run)
-    if call.engine.show(pending.run).status in LEFT_TO_PERSON:
+    if call.engine.show(pending.run).status in LEFT_TO_USER:
         await call.going.resume(pending.run)
     return await call.until_over(pending.run)
 
 
-async def interrupt(call: Call, asked: arguments.Interrupt) -> Told:
+async def interrupt(call: ToolCall, asked: arguments.InterruptArguments) -> ToolReply:
     run = await call.engine.stop(asked.run, call.by)
-    return Told(run, words=f"run {run.run} {run.status}: {run.reason}" if run.reason else "")
+    return ToolReply(run, words=f"run {run.run} {run.status}: {run.reason}" if run.reason else "")
 
 
-async def resume(call: Call, asked: arguments.Resume) -> Told:
+async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
     if pending := call.comes_again():
-        return told_run(call, await _gone_on(call, pending))
+        return run_reply(call, await _resume_pending(call, pending))
     name = call.engine.show(asked.run).run
     if asked.background:
         await call.going.resume_apart(name)
-        return told_run(call, call.engine.show(name))
+        return run_reply(call, call.engine.show(name))
     await call.going.resume(name)
-    return told_run(call, await call.until_over(name))
+    return run_reply(call, await call.until_over(name))
 
 
-async def rename(call: Call, asked: arguments.Rename) -> Told:
-    return Told(call.engine.show(call.engine.control.rename(asked.run, asked.name, call.by)))
+async def rename(call: ToolCall, asked: arguments.Rename) -> ToolReply:
+    return ToolReply(call.engine.show(call.engine.control.rename(asked.run, asked.name, call.by)))
 
 
-async def steer(call: Call, asked: arguments.Steer) -> Told:
+async def steer(call: ToolCall, asked: arguments.SteerArguments) -> ToolReply:
     name = call.engine.show(asked.run).run
-    return Told(responses.Said(run=name, outcome=await call.engine.control.steer(name, asked.text, call.by)))
+    return ToolReply(
+        responses.OutcomeReply(run=name, outcome=await call.engine.control.steer(name, asked.text, call.by))
+    )
 
 
-async def answer(call: Call, asked: arguments.Answer) -> Told:
+async def answer(call: ToolCall, asked: arguments.AnswerArguments) -> ToolReply:
     """Answer; a run that nobody drives any more goes on at once."""
     call.visitor.needs(call.engine.inbox.needs(asked.id, asked.answer))
     entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
@@ -119,18 +125,18 @@ async def answer(call: Call, asked: arguments.Answer) -> Told:
     may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))
     if may and call.going.task(run.run) is None and not call.engine.driven(run.run):
         await call.going.resume_apart(run.run)
-        return Told(responses.Said(run=run.run, outcome="the run goes on"))
-    return Told(responses.Said(run=run.run, outcome=entry.outcome or "answered"))
+        return ToolReply(responses.OutcomeReply(run=run.run, outcome="the run goes on"))
+    return ToolReply(responses.OutcomeReply(run=run.run, outcome=entry.outcome or "answered"))
 
 
-async def select(call: Call, asked: arguments.Select) -> Told:
+async def select(call: ToolCall, asked: arguments.SelectArguments) -> ToolReply:
     if asked.attempt:
         call.visitor.needs(call.engine.inbox.choosing_needs(call.engine.find(asked.run)))
-        return Told(await call.engine.work.choose(asked.run, asked.attempt, call.by))
-    return Told(call.engine.work.compare(asked.run))
+        return ToolReply(await call.engine.work.choose(asked.run, asked.attempt, call.by))
+    return ToolReply(call.engine.work.compare(asked.run))
 
 
-async def merge(call: Call, asked: arguments.Merge) -> Told:
+async def merge(call: ToolCall, asked: arguments.MergeArguments) -> ToolReply:
     engine, said = call.engine, list[str]()
     name = engine.show(asked.run).run
     into = call.visitor.branch(asked.into) if asked.into else None
@@ -139,7 +145,7 @@ async def merge(call: Call, asked: arguments.Merge) -> Told:
         raise BadRequest("a patch is given by engine_diff", hint="strategy branch makes a branch")
     match asked.action:
         case "preview":
-            return Told(responses.Previewed(preview=await engine.merges.preview(request)))
+            return ToolReply(responses.MergePreviewReply(preview=await engine.merges.preview(request)))
         case "undo":
             await engine.merges.undo(name, Path(engine.show(name).repo), said.append)
         case "abort":
@@ -151,5 +157,5 @@ async def merge(call: Call, asked: arguments.Merge) -> Told:
                 said += [
                     f"conflict{nodes} in {each.path} ({each.kind}): nothing was moved" for each in record.conflicts
                 ]
-                return Told(engine.show(name), failed=True, words="\n".join(said))
-    return Told(engine.show(name), words="\n".join(said))
+                return ToolReply(engine.show(name), failed=True, words="\n".join(said))
+    return ToolReply(engine.show(name), words="\n".join(said))

@@ -27,7 +27,7 @@ class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return "read"
 
 
-class Act(Arguments, frozen=True):
+class ActArguments(Arguments, frozen=True):
     """What starts, stops or tells agents something."""
 
     @property
@@ -35,7 +35,7 @@ class Act(Arguments, frozen=True):
         return "run"
 
 
-class Part(Arguments, frozen=True):
+class SubtaskArguments(Arguments, frozen=True):
     """One of several tasks."""
 
     task: Annotated[Text, Meta(description="What is to be done.")]
@@ -49,7 +49,7 @@ class Part(Arguments, frozen=True):
     files: Annotated[tuple[str, ...], Meta(description="Files it is about.")] = ()
 
 
-class Execute(Act, frozen=True):
+class ExecuteArguments(ActArguments, frozen=True):
     path: Annotated[str, Meta(description="The repository (or plain folder): an absolute path is best.", min_length=1)]
     task: Annotated[Text, Meta(description="What is to be done, with all an agent needs to know.")] = ""
     task_type: Annotated[
@@ -76,7 +76,7 @@ class Execute(Act, frozen=True):
         dict[str, Any] | Text, Meta(description="More the agent should know: text, or values by name.")
     ] = field(default_factory=dict[str, Any])
     tasks: Annotated[
-        tuple[Part, ...], Meta(description="Several tasks instead of one: side by side, or by depends_on.")
+        tuple[SubtaskArguments, ...], Meta(description="Several tasks instead of one: side by side, or by depends_on.")
     ] = ()
     agents: Annotated[
         tuple[Agent, ...], Meta(description="Several are a race for one task: each in a workspace of its own.")
@@ -96,11 +96,11 @@ class Execute(Act, frozen=True):
     )
 
 
-class Standing(Arguments, frozen=True):
+class StatusArguments(Arguments, frozen=True):
     run: Annotated[str, Meta(description="Only about this run; without it: about everything.")] = ""
 
 
-class Budget(Arguments, frozen=True):
+class BudgetArguments(Arguments, frozen=True):
     action: Annotated[
         Literal["get", "set", "reset"] | UnsetType,
         Meta(description="set needs an amount; reset takes away limits that were set by hand (not the ceiling)."),
@@ -131,16 +131,16 @@ class Budget(Arguments, frozen=True):
         return "admin" if self.does != "get" else "read"
 
 
-class Interrupt(Act, frozen=True):
+class InterruptArguments(ActArguments, frozen=True):
     run: RunName
 
 
-class Resume(Act, frozen=True):
+class ResumeArguments(ActArguments, frozen=True):
     run: RunName
     background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
 
 
-class Listing(Arguments, frozen=True):
+class ListRunsArguments(Arguments, frozen=True):
     status: Annotated[tuple[Status, ...], Meta(description="Only runs of these statuses.")] = ()
     label: Annotated[tuple[str, ...], Meta(description="Only runs with these labels: KEY or KEY=VALUE.")] = ()
     repo: Annotated[str, Meta(description="Only runs of this repository.")] = ""
@@ -150,12 +150,12 @@ class Listing(Arguments, frozen=True):
     limit: Count = 20
 
 
-class Rename(Act, frozen=True):
+class Rename(ActArguments, frozen=True):
     run: RunName
     name: Annotated[str, Meta(description="Its new name; empty: it has none any more.")]
 
 
-class Output(Arguments, frozen=True):
+class OutputArguments(Arguments, frozen=True):
     run: RunName
     since: Annotated[int, Meta(description="Only what came after this number; `next` of the last answer.", ge=0)] = 0
     filter: Annotated[
@@ -169,18 +169,18 @@ class Output(Arguments, frozen=True):
     wait: Annotated[Seconds, Meta(description="If there is nothing new, wait up to so many seconds.")] = 0.0
 
 
-class Result(Arguments, frozen=True):
+class ResultArguments(Arguments, frozen=True):
     run: RunName
     wait: Annotated[Seconds, Meta(description="Wait up to so many seconds for its end.")] = 0.0
 
 
-class Diff(Arguments, frozen=True):
+class DiffArguments(Arguments, frozen=True):
     run: RunName
     attempt: Annotated[str, Meta(description="Of this attempt.  [the winner, or the last with a change]")] = ""
     limit: Annotated[int, Meta(description="At most so many bytes.", ge=1, le=1 << 20)] = 100_000
 
 
-class Select(Arguments, frozen=True):
+class SelectArguments(Arguments, frozen=True):
     run: RunName
     attempt: Annotated[str, Meta(description="Make this one the winner; without it they are only compared.")] = ""
 
@@ -189,7 +189,7 @@ class Select(Arguments, frozen=True):
         return "run" if self.attempt else "read"
 
 
-class Merge(Arguments, frozen=True):
+class MergeArguments(Arguments, frozen=True):
     run: RunName
     action: Annotated[
         Literal["merge", "preview", "undo", "abort"],
@@ -204,17 +204,17 @@ class Merge(Arguments, frozen=True):
         return "read" if self.action == "preview" else "merge"
 
 
-class Steer(Act, frozen=True):
+class SteerArguments(ActArguments, frozen=True):
     run: RunName
     text: Annotated[Text, Meta(description="What the agents at work are to be told.", min_length=1)]
 
 
-class Answer(Act, frozen=True):
+class AnswerArguments(ActArguments, frozen=True):
     id: Annotated[str, Meta(description="The number of the question; engine_status lists them.", min_length=1)]
     answer: Annotated[Text, Meta(description="What the person said: one of its choices, or words.", min_length=1)]
 
 
-class FlowCall(Arguments, frozen=True):
+class FlowArguments(Arguments, frozen=True):
     action: Literal["check", "run"]
     path: Annotated[str, Meta(description="The repository.", min_length=1)]
     file: Annotated[str, Meta(description="The flow file, inside the repository.")] = ""
@@ -231,5 +231,5 @@ class FlowCall(Arguments, frozen=True):
         return "run" if self.action == "run" else "read"
 
 
-class Nothing(Arguments, frozen=True):
+class NoArguments(Arguments, frozen=True):
     """No argument at all."""

@@ -15,23 +15,23 @@ from corral.engine.engine import Engine
 from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import elicitation
 from corral.frontends.mcp.permissions import Visitor
-from corral.frontends.mcp.stdio_runs import Driving
+from corral.frontends.mcp.stdio_runs import ClientRuns
 from corral.model import Entry, Run
 from corral.model.errors import CorralError
-from corral.model.events import Stored
+from corral.model.events import StoredEvent
 
 MOST_MESSAGE = 300
 MOST_AT_ONCE = 5  #: messages about what came together
-LEFT_TO_PERSON = ("waiting", "over_budget")  #: nobody drives these; an answer lets them go on
+LEFT_TO_USER = ("waiting", "over_budget")  #: nobody drives these; an answer lets them go on
 
 
-class Call:
+class ToolCall:
     """One call of a tool by one client."""
 
     def __init__(
-        self, going: Driving, visitor: Visitor, context: ServerRequestContext, params: CallToolRequestParams
+        self, active: ClientRuns, visitor: Visitor, context: ServerRequestContext, params: CallToolRequestParams
     ) -> None:
-        self.going, self.engine, self.visitor = going, going.engine, visitor
+        self.going, self.engine, self.visitor = active, active.engine, visitor
         self._context, self._params = context, params
         self._told = 0
         self.warnings: list[str] = []  #: what the client is told besides
@@ -52,23 +52,23 @@ class Call:
         entry = _entry(self.engine, pending.entry)
         if entry is None:
             return True  # answered elsewhere meanwhile
-        return await self._answer(entry, elicitation.answered(entry, self._params.input_responses))
+        return await self._answer(entry, elicitation.answer_words(entry, self._params.input_responses))
 
     async def until_over(self, run: str) -> Run:
         """Wait for the end of a run that is driven here; a cancelled call stops it."""
         try:
             while True:
-                await self._watched(run)
+                await self._watch(run)
                 found = self.engine.show(run)
-                entry = self._question(run) if found.status in LEFT_TO_PERSON else None
+                entry = self._question(run) if found.status in LEFT_TO_USER else None
                 if entry is None:
                     return found
                 if not elicitation.can_ask(self._context):
-                    if not await self._goes_on(entry, found):
+                    if not await self._continue_over_budget(entry, found):
                         return found
                 elif not await self._answer(entry, await elicitation.ask(self._context, entry)):
                     return self.engine.show(run)
-                if self.engine.show(run).status in LEFT_TO_PERSON and not self.engine.driven(run):
+                if self.engine.show(run).status in LEFT_TO_USER and not self.engine.driven(run):
                     await self.going.resume(run)
         except asyncio.CancelledError:
             self.going.stop(run, self.by)
@@ -85,7 +85,7 @@ class Call:
 
     # --- parts of waiting
 
-    async def _watched(self, run: str) -> None:
+    async def _watch(self, run: str) -> None:
         """Watch until nobody drives the run; what agents at work ask meanwhile goes to the person."""
         task = self.going.task(run)
         async with aclosing(self.engine.history.watch(run, self._told)) as news:
@@ -101,7 +101,7 @@ class Call:
         if task is not None:
             await asyncio.shield(task)
 
-    async def _goes_on(self, entry: Entry, run: Run) -> bool:
+    async def _continue_over_budget(self, entry: Entry, run: Run) -> bool:
         """Let a run go on past its budget with a warning, where nobody can be asked.
 
         Unless settings say what to do, only a ceiling makes that harmless: without one nothing would ever stop it.
@@ -134,7 +134,7 @@ class Call:
                 return entry
         return None
 
-    async def _tell(self, new: Sequence[Stored]) -> None:
+    async def _tell(self, new: Sequence[StoredEvent]) -> None:
         """Say how far it is: the last few of what is new that have words."""
         worded = ((stored, words) for stored in reversed(new) if (words := event_words(stored.event())))
         for stored, words in reversed(list(itertools.islice(worded, MOST_AT_ONCE))):

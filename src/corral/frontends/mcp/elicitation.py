@@ -53,20 +53,20 @@ async def ask(context: ServerRequestContext, entry: Entry) -> str | None:
         result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
     except MCPError:
         return None  # it said it can, and cannot
-    return _meant(entry, result)
+    return _answer_of(entry, result)
 
 
-def answered(entry: Entry, responses: InputResponses | None) -> str | None:
+def answer_words(entry: Entry, responses: InputResponses | None) -> str | None:
     """Return what a call that came again brings along."""
     result = (responses or {}).get(KEY)
-    return _meant(entry, result) if isinstance(result, ElicitResult) else None
+    return _answer_of(entry, result) if isinstance(result, ElicitResult) else None
 
 
 def pending(state: str | None) -> Pending | None:
     return msgspec.json.decode(state, type=Pending) if state else None
 
 
-def _meant(entry: Entry, result: ElicitResult) -> str | None:
+def _answer_of(entry: Entry, result: ElicitResult) -> str | None:
     if result.action == "accept":
         words = (result.content or {}).get(KEY)
         return str(words) if words not in (None, "") else None

@@ -12,8 +12,8 @@ from msgspec import structs
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template_names
 from corral.frontends.mcp import arguments, money, responses
-from corral.frontends.mcp.act_tools import Told, told_run
-from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.act_tools import ToolReply, run_reply
+from corral.frontends.mcp.calls import ToolCall
 from corral.frontends.run_filters import Filters, read_filter
 from corral.model import OPEN, InboxEntry
 from corral.model.flow import RunStrategy
@@ -23,15 +23,15 @@ MOST_TASK = 200
 OPEN_STATUSES = tuple(sorted(OPEN))
 
 
-async def status(call: Call, asked: arguments.Standing) -> Told:
+async def status(call: ToolCall, asked: arguments.StatusArguments) -> ToolReply:
     run = call.engine.show(asked.run) if asked.run else None
     waiting = [entry for entry in call.engine.inbox.entries() if run is None or entry.run == run.run]
     found = await call.engine.examine()
     usable = tuple(agent.name for agent in found.agents if agent.program)
-    day, month = money.spent(call.engine)
+    day, month = money.spent_day_and_month(call.engine)
     preferred = call.engine.settings.load(Path()).defaults.agent or "claude"
-    return Told(
-        responses.Standing(
+    return ToolReply(
+        responses.StatusReply(
             available_runtimes=usable,
             available_strategies=get_args(RunStrategy),
             preferred_runtime=preferred,
@@ -46,10 +46,10 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
     )
 
 
-async def runtimes(call: Call, _: arguments.Nothing) -> Told:
+async def runtimes(call: ToolCall, _: arguments.NoArguments) -> ToolReply:
     found = await call.engine.examine()
-    return Told(
-        responses.Runtimes(runtimes=found.agents, sandbox=found.sandbox.level, flows=tuple(template_names())),
+    return ToolReply(
+        responses.RuntimesReply(runtimes=found.agents, sandbox=found.sandbox.level, flows=tuple(template_names())),
         words="" if found.ok else "nothing can run here yet: see `remedy`, or `corral doctor`",
     )
 
@@ -59,22 +59,22 @@ def summaries(engine: Engine, wanted: RunFilter) -> list[RunSummary]:
     return [structs.replace(line, task=line.task[:MOST_TASK]) for line in engine.history.page(wanted)]
 
 
-async def listing(call: Call, asked: arguments.Listing) -> Told:
+async def listing(call: ToolCall, asked: arguments.ListRunsArguments) -> ToolReply:
     filters = Filters(status=asked.status, label=asked.label, repo=asked.repo, agent=asked.agent)
     filters["unmerged"], filters["since"] = asked.unmerged, asked.since
-    return Told(responses.Lines(runs=tuple(summaries(call.engine, read_filter(asked.limit, filters)))))
+    return ToolReply(responses.RunsReply(runs=tuple(summaries(call.engine, read_filter(asked.limit, filters)))))
 
 
-async def output(call: Call, asked: arguments.Output) -> Told:
+async def output(call: ToolCall, asked: arguments.OutputArguments) -> ToolReply:
     run = call.engine.show(asked.run)
     found = _events(call.engine, run.run, asked)
     if not found.events and asked.wait:
         await call.for_a_while(run.run, asked.wait, asked.since)
         found = _events(call.engine, run.run, asked)
-    return Told(found)
+    return ToolReply(found)
 
 
-def _events(engine: Engine, run: str, asked: arguments.Output) -> responses.Events:
+def _events(engine: Engine, run: str, asked: arguments.OutputArguments) -> responses.EventsReply:
     fits = fitting(asked.filter)
     events: list[dict[str, Any]] = []
     last, more = asked.since, False
@@ -86,7 +86,7 @@ def _events(engine: Engine, run: str, asked: arguments.Output) -> responses.Even
         body: dict[str, Any] = msgspec.json.decode(stored.body)
         if (not asked.types or body["type"] in asked.types) and fits(stored.body.decode(errors="replace")):
             events.append(responses.event(stored, body))
-    return responses.Events(run=run, status=engine.show(run).status, events=tuple(events), next=last, more=more)
+    return responses.EventsReply(run=run, status=engine.show(run).status, events=tuple(events), next=last, more=more)
 
 
 def fitting(words: str) -> Callable[[str], bool]:
@@ -110,15 +110,15 @@ def _in_order(text: str, pieces: list[str]) -> bool:
     return True
 
 
-async def result(call: Call, asked: arguments.Result) -> Told:
+async def result(call: ToolCall, asked: arguments.ResultArguments) -> ToolReply:
     run = call.engine.show(asked.run)
     if asked.wait and run.status in OPEN:
         await call.for_a_while(run.run, asked.wait)
         run = call.engine.show(run.run)
-    return told_run(call, await call.engine.merges.told(run))
+    return run_reply(call, await call.engine.merges.told(run))
 
 
-async def diff(call: Call, asked: arguments.Diff) -> Told:
+async def diff(call: ToolCall, asked: arguments.DiffArguments) -> ToolReply:
     attempt = call.engine.work.changed_by(asked.run, asked.attempt or None)
     kept, size = bytearray(), 0
 
@@ -128,8 +128,8 @@ async def diff(call: Call, asked: arguments.Diff) -> Told:
         kept.extend(chunk[: max(0, asked.limit - len(kept))])
 
     await call.engine.work.diff(asked.run, attempt.id, take)
-    return Told(
-        responses.Patch(
+    return ToolReply(
+        responses.DiffReply(
             run=call.engine.show(asked.run).run,
             attempt=attempt.id,
             commit=attempt.commit,

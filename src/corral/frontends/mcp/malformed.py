@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 NONE = Raw(b"")
 
 
-class _Head(Struct, frozen=True):
+class _MessageHead(Struct, frozen=True):
     jsonrpc: Raw = NONE
     id: Raw = NONE
     method: Raw = NONE
@@ -20,31 +20,31 @@ class _Head(Struct, frozen=True):
     error: Raw = NONE
 
 
-class Vetted(Struct, frozen=True):
+class CheckedMessage(Struct, frozen=True):
     """What is known of a message: its id, and the answer if it is not to be passed on."""
 
     id: int | str | None = None
     refusal: JSONRPCError | None = None
 
 
-def vet(text: bytes | str) -> Vetted:
+def vet(text: bytes | str) -> CheckedMessage:
     """Look whether a text is a message of JSON-RPC 2.0 as MCP uses it."""
     try:
-        head = msgspec.json.decode(text, type=_Head)
+        head = msgspec.json.decode(text, type=_MessageHead)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return Vetted(refusal=_no_object(text))
+        return CheckedMessage(refusal=_no_object(text))
     number = _of(head.id, int | str)
     if head.method == NONE and (head.result != NONE or head.error != NONE):
-        return Vetted(id=number)  # an answer to a request of ours
+        return CheckedMessage(id=number)  # an answer to a request of ours
     wrong = _wrong(head, number)
-    return Vetted(id=number, refusal=refusal(number, INVALID_REQUEST, wrong) if wrong else None)
+    return CheckedMessage(id=number, refusal=refusal(number, INVALID_REQUEST, wrong) if wrong else None)
 
 
 def refusal(number: int | str | None, code: int, message: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))
 
 
-def _wrong(head: _Head, number: int | str | None) -> str:
+def _wrong(head: _MessageHead, number: int | str | None) -> str:
     if _of(head.jsonrpc, str) != "2.0":
         return 'Invalid request: `jsonrpc` is "2.0"'
     if head.id != NONE and number is None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from corral.engine.budget import money
 from corral.engine.engine import Engine
 from corral.frontends.mcp import arguments, responses
-from corral.frontends.mcp.act_tools import Told
-from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.act_tools import ToolReply
+from corral.frontends.mcp.calls import ToolCall
 from corral.model.errors import BadRequest
-from corral.model.money import Limit, Standing, Window
+from corral.model.money import Limit, LimitStatus, Window
 
 
-async def budget(call: Call, asked: arguments.Budget) -> Told:
+async def budget(call: ToolCall, asked: arguments.BudgetArguments) -> ToolReply:
     """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
     outcome = ""
     if asked.does == "set":
@@ -27,22 +27,22 @@ async def budget(call: Call, asked: arguments.Budget) -> Told:
     elif asked.does == "reset":
         gone = call.engine.money.reset(asked.agent, "", call.by)
         outcome = f"taken away: {gone}"
-    return Told(standing(call.engine, outcome))
+    return ToolReply(budget_reply(call.engine, outcome))
 
 
-def spent(engine: Engine) -> tuple[float, float]:
+def spent_day_and_month(engine: Engine) -> tuple[float, float]:
     """Return what was spent today, and this month."""
     found = engine.money.spending(engine.settings.load(Path()).budget)
     return found["day"][0], found["month"][0]
 
 
-def standing(engine: Engine, outcome: str) -> responses.Money:
+def budget_reply(engine: Engine, outcome: str) -> responses.BudgetReply:
     settings = engine.settings.load(Path()).budget
     limits = engine.money.standings(settings)
     found = engine.money.spending(settings)
     rows = engine.money.overview(settings, since=time.time() - 32 * 86400).days.rows
     today = datetime.now(money.zone_of(settings)).date().isoformat()
-    return responses.Money(
+    return responses.BudgetReply(
         daily_tokens=sum(row.tokens for row in rows if row.key == today),
         daily_spending=found["day"][0],
         daily_held=found["day"][1],
@@ -56,7 +56,7 @@ def standing(engine: Engine, outcome: str) -> responses.Money:
     )
 
 
-def _least(limits: list[Standing], window: Window) -> float | None:
+def _least(limits: list[LimitStatus], window: Window) -> float | None:
     """Return the limit that holds for everything: the lowest."""
     usd = [
         each.limit.usd
@@ -66,9 +66,9 @@ def _least(limits: list[Standing], window: Window) -> float | None:
     return min(usd, default=None)
 
 
-def _limit(each: Standing) -> responses.Limit:
+def _limit(each: LimitStatus) -> responses.LimitReply:
     limit = each.limit
-    return responses.Limit(
+    return responses.LimitReply(
         window=limit.window,
         usd=limit.usd,
         agent=limit.agent or None,

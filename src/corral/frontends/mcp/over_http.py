@@ -17,19 +17,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.frontends.mcp.malformed import vet
 from corral.frontends.mcp.permissions import Visitor
 from corral.frontends.mcp.server import build
-from corral.frontends.mcp.stdio_runs import Driving
+from corral.frontends.mcp.stdio_runs import ClientRuns
 
 VISITOR = "corral.visitor"  #: in the scope of a request: who it is from
 JSON = "application/json"
 IDENTITY = "corral.identity"  #: and what they are known by, as long as their token counts
 
 
-def asgi(going: Driving, path: str) -> Starlette:
+def asgi(active: ClientRuns, path: str) -> Starlette:
     """Return the app. It checks no token and no Host: whoever mounts it does, and enters its lifespan."""
     outside = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the Guard knows our names
-    app = build(going, _visitor).streamable_http_app(streamable_http_path=path, transport_security=outside)
+    app = build(active, _visitor).streamable_http_app(streamable_http_path=path, transport_security=outside)
     app.add_middleware(AuthContextMiddleware)
-    app.add_middleware(_Known)  # the last that is added is the first that is asked
+    app.add_middleware(_IdentityMiddleware)  # the last that is added is the first that is asked
     return app
 
 
@@ -37,7 +37,7 @@ def _visitor(context: ServerRequestContext) -> Visitor:
     return cast("HTTPConnection", context.request).scope[VISITOR]
 
 
-class _Known:
+class _IdentityMiddleware:
     """Tells the SDK who asks, so that nobody goes on with what another has begun."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from corral.frontends.cli.user_name import who
+from corral.frontends.cli.user_name import current_user
 from corral.model import Request, RunPlan
 from corral.model.server import AccessScope
 
@@ -34,12 +34,12 @@ class Visitor(Protocol):
     def branch(self, name: str) -> str: ...
 
 
-class Owner:
+class LocalUser:
     """The person whose machine it is."""
 
     @property
     def by(self) -> str:
-        return who()
+        return current_user()
 
     def needs(self, scope: AccessScope) -> None:
         """Allow it."""

@@ -17,7 +17,7 @@ from mcp.types import (
 from msgspec import Struct
 
 
-class Job(Struct, frozen=True):
+class PromptTemplate(Struct, frozen=True):
     """A job in words; `{name}` is filled with what the person gives."""
 
     about: str
@@ -25,28 +25,28 @@ class Job(Struct, frozen=True):
     text: str
 
 
-JOBS: dict[str, Job] = {
-    "delegate": Job(
+PROMPTS: dict[str, PromptTemplate] = {
+    "delegate": PromptTemplate(
         "Have an agent do a task, look at its work, and land it when you agree",
         {"task": "What is to be done"},
         "Use engine_execute with this repository as `path` to have an agent do this task:\n\n{task}\n\n"
         "Give as `checks` the commands by which this repository is tested. When it is done, show me a short summary "
         "of engine_diff, and ask me before you call engine_merge. If it failed, tell me why and what you suggest.",
     ),
-    "race": Job(
+    "race": PromptTemplate(
         "Have several agents do the same task, and compare what they made",
         {"task": "What is to be done", "agents": "Who races, e.g. claude, codex"},
         "Use engine_execute with this repository as `path`, agents {agents}, and this repository's test commands as "
         "`checks`, for this task:\n\n{task}\n\nThen compare the attempts with engine_select, tell me which you would "
         "take and why, and ask me before you choose another winner or call engine_merge.",
     ),
-    "review": Job(
+    "review": PromptTemplate(
         "Have another agent review changes, without changing anything",
         {"what": "What is to be reviewed, e.g. the last commit", "agent": "Who reviews, e.g. codex"},
         "Use engine_execute with this repository as `path`, agents [{agent}], force_agent reviewer and read_only true, "
         "to review: {what}. Give me its findings, the weightiest first, and say of each whether you agree.",
     ),
-    "catch-up": Job(
+    "catch-up": PromptTemplate(
         "What runs, what waits for me, what it cost",
         {},
         "Call engine_status. Tell me in a few lines what runs, what waits for my answer (with the choices), and what "
@@ -55,7 +55,7 @@ JOBS: dict[str, Job] = {
 }
 
 
-def listed() -> ListPromptsResult:
+def list_prompts() -> ListPromptsResult:
     return ListPromptsResult(
         prompts=[
             Prompt(
@@ -66,15 +66,15 @@ def listed() -> ListPromptsResult:
                     PromptArgument(name=each, description=about, required=True) for each, about in job.takes.items()
                 ],
             )
-            for name, job in JOBS.items()
+            for name, job in PROMPTS.items()
         ]
     )
 
 
-def filled(name: str, given: Mapping[str, str]) -> GetPromptResult:
-    job = JOBS.get(name)
+def fill_prompt(name: str, given: Mapping[str, str]) -> GetPromptResult:
+    job = PROMPTS.get(name)
     if job is None:
-        raise MCPError(INVALID_PARAMS, f"there is no prompt `{name[:80]}`; known: {', '.join(JOBS)}")
+        raise MCPError(INVALID_PARAMS, f"there is no prompt `{name[:80]}`; known: {', '.join(PROMPTS)}")
     absent = [each for each in job.takes if not given.get(each, "").strip()]
     if absent:
         raise MCPError(INVALID_PARAMS, f"the prompt `{name}` needs: {', '.join(absent)}")

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from corral.engine.engine import Engine
-from corral.frontends.mcp.arguments import Execute, FlowCall, Part
-from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.arguments import ExecuteArguments, FlowArguments, SubtaskArguments
+from corral.frontends.mcp.calls import ToolCall
 from corral.model import Request
 from corral.model.errors import BadRequest
 
@@ -20,7 +20,9 @@ OWN = frozenset(
     {"tasks", "agents", "strategy", "files", "checks", "read_only", "timeout"}
 )  #: read below, in other ways
 #: Arguments that mean the field of a request of the same name.
-SAME = tuple(name for name in Execute.__struct_fields__ if name in Request.__struct_fields__ and name not in OWN)
+SAME = tuple(
+    name for name in ExecuteArguments.__struct_fields__ if name in Request.__struct_fields__ and name not in OWN
+)
 
 
 def folder_of(path: str) -> Path:
@@ -37,7 +39,7 @@ def folder_of(path: str) -> Path:
     return found
 
 
-def of_execute(asked: Execute, call: Call) -> Request:
+def of_execute(asked: ExecuteArguments, call: ToolCall) -> Request:
     """Return the request that the arguments of engine_execute mean."""
     engine, folder = call.engine, folder_of(call.visitor.place(asked.path))
     if not asked.task.strip() and not asked.tasks:
@@ -58,9 +60,9 @@ def of_execute(asked: Execute, call: Call) -> Request:
                 hint="strategy parallel, or leave it out",
             )
         return call.visitor.request(Request(flow=_flow(asked), inputs=_inputs(asked), **common))
-    texts = [_told(asked, part.task) for part in asked.tasks]
+    texts = [_task_text(asked, part.task) for part in asked.tasks]
     wanted = Request(
-        prompt="" if texts else _told(asked, asked.task),
+        prompt="" if texts else _task_text(asked, asked.task),
         tasks=tuple(texts),
         strategy=None if asked.strategy is UNSET else asked.strategy,
         type=type_,
@@ -73,7 +75,7 @@ def of_execute(asked: Execute, call: Call) -> Request:
     return call.visitor.request(wanted)
 
 
-def of_flow(asked: FlowCall, call: Call) -> Request:
+def of_flow(asked: FlowArguments, call: ToolCall) -> Request:
     """Return the request that the arguments of engine_flow mean; a file is read only inside the folder."""
     folder = folder_of(call.visitor.place(asked.path))
     if bool(asked.file) == bool(asked.flow):
@@ -107,7 +109,7 @@ def _inside(folder: Path, name: str) -> Path:
     return file
 
 
-def _agents(asked: Execute, engine: Engine, folder: Path) -> tuple[str, ...]:
+def _agents(asked: ExecuteArguments, engine: Engine, folder: Path) -> tuple[str, ...]:
     named = asked.agents or ((asked.force_runtime,) if asked.force_runtime else ())
     if asked.agents and asked.force_runtime:
         raise BadRequest("`agents` and `force_runtime` name agents both", hint="give one of them")
@@ -146,7 +148,7 @@ def _base(parent: str, engine: Engine, folder: Path) -> str | None:
 # --- prompts
 
 
-def _told(asked: Execute, text: str) -> str:
+def _task_text(asked: ExecuteArguments, text: str) -> str:
     """Return a task with its surroundings: the whole of which it is a part, and what the client adds."""
     parts = [text]
     if asked.tasks and asked.task.strip():
@@ -169,22 +171,22 @@ def _words(value: object) -> str:
 # --- several tasks as a flow
 
 
-def _own(part: Part) -> bool:
+def _own(part: SubtaskArguments) -> bool:
     """Tell whether a task needs a flow: others only stand side by side."""
     return bool(part.depends_on or part.id or part.agent or part.role or part.checks or part.files)
 
 
-def _names(asked: Execute) -> list[tuple[str, Part]]:
+def _names(asked: ExecuteArguments) -> list[tuple[str, SubtaskArguments]]:
     return [(part.id or f"task-{place}", part) for place, part in enumerate(asked.tasks, 1)]
 
 
-def _inputs(asked: Execute) -> dict[str, Any]:
+def _inputs(asked: ExecuteArguments) -> dict[str, Any]:
     """Return the texts that hold braces: as values of inputs they are taken word for word."""
-    told = {f"text_{place}": _told(asked, part.task) for place, part in enumerate(asked.tasks, 1)}
+    told = {f"text_{place}": _task_text(asked, part.task) for place, part in enumerate(asked.tasks, 1)}
     return {name: text for name, text in told.items() if "{{" in text}
 
 
-def _flow(asked: Execute) -> str:
+def _flow(asked: ExecuteArguments) -> str:
     literal = _inputs(asked)
     nodes: dict[str, dict[str, Any]] = {}
     for place, (name, part) in enumerate(_names(asked), 1):
@@ -192,7 +194,7 @@ def _flow(asked: Execute) -> str:
             raise BadRequest(f"two tasks are called `{name}`", hint="give each an id of its own")
         text = f"text_{place}"
         node = {
-            "task": f"{{{{{text}}}}}" if text in literal else _told(asked, part.task),
+            "task": f"{{{{{text}}}}}" if text in literal else _task_text(asked, part.task),
             "needs": part.depends_on,
             "agent": OLD_NAMES.get(part.agent, part.agent),
             "role": part.role or asked.force_agent,

@@ -29,7 +29,7 @@ MOST_DIFF = 1 << 20
 JSON, TEXT, PATCH = "application/json", "text/plain", "text/x-diff"
 
 
-def listed(engine: Engine) -> ListResourcesResult:
+def list_resources(engine: Engine) -> ListResourcesResult:
     found = [Resource(uri=RUNS, name="runs", title="All runs", mime_type=JSON)]
     for line in summaries(engine, RunFilter(most=MOST_LISTED)):
         title = f"{line.status}: {one_line(line.title, 60)}"
@@ -63,7 +63,9 @@ async def read(engine: Engine, uri: str) -> ReadResourceResult:
 
 async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, str]:
     if uri == RUNS:
-        return msgspec.json.encode(responses.Lines(runs=tuple(summaries(engine, RunFilter(most=1000))))).decode(), JSON
+        return msgspec.json.encode(
+            responses.RunsReply(runs=tuple(summaries(engine, RunFilter(most=1000))))
+        ).decode(), JSON
     if not uri.startswith(f"{RUNS}/") or not run or part not in ("", "log", "diff"):
         raise CorralError(f"there is nothing at {uri[:200]}")
     found = engine.show(run)

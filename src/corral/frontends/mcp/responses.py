@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from corral.engine.doctor import AgentReport
 from corral.model import InboxEntry, Run, Status, moment
-from corral.model.events import Stored
+from corral.model.events import StoredEvent
 from corral.model.merge import Preview
 from corral.model.server import RunSummary
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class StatusReply(Struct, frozen=True, kw_only=True):
     """How everything stands."""
 
     available_runtimes: tuple[str, ...]
@@ -28,17 +28,17 @@ class Standing(Struct, frozen=True, kw_only=True):
     run: Run | None = None  #: the one that was asked for
 
 
-class Lines(Struct, frozen=True, kw_only=True):
+class RunsReply(Struct, frozen=True, kw_only=True):
     runs: tuple[RunSummary, ...]
 
 
-def event(stored: Stored, body: dict[str, Any]) -> dict[str, Any]:
+def event(stored: StoredEvent, body: dict[str, Any]) -> dict[str, Any]:
     """Return what happened as `corral logs --json` prints it: `type` and what belongs to it beside when and where."""
     at = moment(stored.at)
     return {"seq": stored.seq, "at": at, "node": stored.node, "attempt": stored.attempt, **body}
 
 
-class Events(Struct, frozen=True, kw_only=True):
+class EventsReply(Struct, frozen=True, kw_only=True):
     run: str
     status: Status
     events: tuple[dict[str, Any], ...]  #: each with seq, at, node, attempt, type, and what belongs to that type
@@ -46,7 +46,7 @@ class Events(Struct, frozen=True, kw_only=True):
     more: bool  #: there is more already
 
 
-class Patch(Struct, frozen=True, kw_only=True):
+class DiffReply(Struct, frozen=True, kw_only=True):
     run: str
     attempt: str
     commit: str | None
@@ -55,14 +55,14 @@ class Patch(Struct, frozen=True, kw_only=True):
     bytes: int  #: how long it is in all
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class OutcomeReply(Struct, frozen=True, kw_only=True):
     """What became of what was said to a run."""
 
     run: str
     outcome: str
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class FlowCheckReply(Struct, frozen=True, kw_only=True):
     """A flow that was checked."""
 
     ok: bool
@@ -71,19 +71,19 @@ class Checked(Struct, frozen=True, kw_only=True):
     mistakes: tuple[str, ...]
 
 
-class Previewed(Struct, frozen=True, kw_only=True):
+class MergePreviewReply(Struct, frozen=True, kw_only=True):
     """What a merge would do."""
 
     preview: Preview
 
 
-class Runtimes(Struct, frozen=True, kw_only=True):
+class RuntimesReply(Struct, frozen=True, kw_only=True):
     runtimes: tuple[AgentReport, ...]
     sandbox: str
     flows: tuple[str, ...]  #: templates of flows: `corral flow new NAME`
 
 
-class Limit(Struct, frozen=True, kw_only=True):
+class LimitReply(Struct, frozen=True, kw_only=True):
     """A limit of money, and who set it."""
 
     window: str
@@ -95,7 +95,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Money(Struct, frozen=True, kw_only=True):
+class BudgetReply(Struct, frozen=True, kw_only=True):
     daily_tokens: int
     daily_spending: float
     daily_held: float
@@ -104,5 +104,5 @@ class Money(Struct, frozen=True, kw_only=True):
     monthly_spending: float
     monthly_held: float
     monthly_limit: float | None
-    limits: tuple[Limit, ...]
+    limits: tuple[LimitReply, ...]
     outcome: str

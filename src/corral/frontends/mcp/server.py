@@ -22,10 +22,10 @@ from mcp.types import (
 
 from corral.frontends.mcp import prompts, resources, tool_registry
 from corral.frontends.mcp.arguments import Arguments
-from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.calls import ToolCall
 from corral.frontends.mcp.elicitation import InputNeeded
 from corral.frontends.mcp.permissions import Visitor
-from corral.frontends.mcp.stdio_runs import Driving
+from corral.frontends.mcp.stdio_runs import ClientRuns
 from corral.model.errors import BadRequest, CorralError, refusal_of
 from corral.version import __version__
 
@@ -37,25 +37,25 @@ INSTRUCTIONS = (
 )
 
 
-def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor]) -> Server[Any]:
+def build(active: ClientRuns, visitor_of: Callable[[ServerRequestContext], Visitor]) -> Server[Any]:
     """Return the server for the runs of one process; `visitor_of` says who makes a call."""
-    engine = going.engine
+    engine = active.engine
 
     async def call_tool(
         context: ServerRequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         try:
-            return await _called(Call(going, visitor_of(context), context, params), params)
+            return await _call_tool(ToolCall(active, visitor_of(context), context, params), params)
         except InputNeeded as needed:
             return needed.result
         except (CorralError, OSError, ValueError, OverflowError, RecursionError) as error:
-            return _refused(error)
+            return _error_result(error)
 
     async def list_tools(_: ServerRequestContext, __: object) -> ListToolsResult:
-        return ListToolsResult(tools=tool_registry.listed())
+        return ListToolsResult(tools=tool_registry.list_tools())
 
     async def list_resources(_: ServerRequestContext, __: object) -> resources.ListResourcesResult:
-        return resources.listed(engine)
+        return resources.list_resources(engine)
 
     async def list_templates(_: ServerRequestContext, __: object) -> resources.ListResourceTemplatesResult:
         return resources.templates()
@@ -64,10 +64,10 @@ def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor])
         return await resources.read(engine, str(params.uri))
 
     async def list_prompts(_: ServerRequestContext, __: object) -> prompts.ListPromptsResult:
-        return prompts.listed()
+        return prompts.list_prompts()
 
     async def get_prompt(_: ServerRequestContext, params: GetPromptRequestParams) -> prompts.GetPromptResult:
-        return prompts.filled(params.name, params.arguments or {})
+        return prompts.fill_prompt(params.name, params.arguments or {})
 
     server: Server[Any] = Server(
         "corral",
@@ -87,7 +87,7 @@ def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor])
     return server
 
 
-def _refused(caught: Exception) -> CallToolResult:
+def _error_result(caught: Exception) -> CallToolResult:
     """Return a tool's error; what is no fault of the request is raised once more."""
     error = caught if isinstance(caught, CorralError) else refusal_of(caught)
     if error is None:
@@ -96,11 +96,11 @@ def _refused(caught: Exception) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=f"error: {error}{hint}")], is_error=True)
 
 
-async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
+async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolResult:
     entry = tool_registry.TABLE.get(params.name)
     if entry is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(tool_registry.TABLE)}")
-    asked = _decoded(entry.takes, params.arguments or {})
+    asked = _decode_arguments(entry.takes, params.arguments or {})
     call.visitor.needs(asked.scope)
     told = await entry.does(call, asked)
     text = msgspec.json.encode(told.data).decode()
@@ -108,7 +108,7 @@ async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
     return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
 
 
-def _decoded(takes: type[Arguments], given: dict[str, Any]) -> Arguments:
+def _decode_arguments(takes: type[Arguments], given: dict[str, Any]) -> Arguments:
     """Decode arguments as models send them: null for what is not given, a number as text, an older name."""
     known = {name: value for name, value in given.items() if value is not None}
     if "execution_id" in known and "run" not in known:

@@ -17,10 +17,10 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from corral.engine.engine import Engine
-from corral.frontends.mcp.malformed import Vetted, refusal, vet
-from corral.frontends.mcp.permissions import Owner
+from corral.frontends.mcp.malformed import CheckedMessage, refusal, vet
+from corral.frontends.mcp.permissions import LocalUser
 from corral.frontends.mcp.server import build
-from corral.frontends.mcp.stdio_runs import Going
+from corral.frontends.mcp.stdio_runs import StdioRuns
 
 PATIENCE = 10.0  #: seconds for what a client asked before it closed its side
 LOOK_SECONDS = 0.02
@@ -28,9 +28,9 @@ LOOK_SECONDS = 0.02
 
 async def serve_stdio(engine: Engine) -> int:
     """Serve one client until it is gone; runs that it waited for are stopped, their work is kept."""
-    going, owner = Going(engine), Owner()
+    active, owner = StdioRuns(engine), LocalUser()
     loop = asyncio.get_running_loop()
-    serving = loop.create_task(_serve(build(going, lambda _: owner), going))
+    serving = loop.create_task(_serve(build(active, lambda _: owner), active))
     why = "the MCP client is gone"
 
     def end(name: str) -> None:
@@ -41,7 +41,7 @@ async def serve_stdio(engine: Engine) -> int:
     for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(sent, end, sent.name)
     await asyncio.wait([serving])
-    await going.close(why)
+    await active.close(why)
     engine.close()
     sys.stderr.flush()
     os._exit(0)  # a thread of the SDK still reads stdin: Python would wait for it
@@ -52,7 +52,7 @@ class _Wire:
 
     def __init__(self, refusing: MemoryObjectSendStream[SessionMessage]) -> None:
         self.refusing = refusing
-        self._last = Vetted()
+        self._last = CheckedMessage()
 
     async def lines(self) -> AsyncGenerator[str]:
         async for line in _stdin():
@@ -75,7 +75,7 @@ def _stdin() -> anyio.AsyncFile[str]:
     return anyio.wrap_file(os.fdopen(private, encoding="utf-8", errors="replace", closefd=False))
 
 
-async def _serve(server: Server[Any], going: Going) -> None:
+async def _serve(server: Server[Any], active: StdioRuns) -> None:
     """Pass messages on both ways: the SDK drops what is not answered yet when the client's side ends."""
     unanswered: set[int | str] = set()
     asked, asks = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -94,7 +94,7 @@ async def _serve(server: Server[Any], going: Going) -> None:
                 await asked.send(message)
             with anyio.move_on_after(PATIENCE):
                 # A run that is waited for has nobody left who waits: it is stopped.
-                while unanswered and not going.busy():  # noqa: ASYNC110 -- two things are looked at
+                while unanswered and not active.busy():  # noqa: ASYNC110 -- two things are looked at
                     await anyio.sleep(LOOK_SECONDS)
 
     async def give() -> None:

@@ -10,12 +10,12 @@ from corral.engine.engine import Engine
 from corral.frontends.mcp.permissions import Visitor
 from corral.model import Request, Run
 from corral.model.errors import BadRequest
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 
 MOST_AT_ONCE = 16  #: runs that one process drives; more are refused in words
 
 
-class Driving(Protocol):
+class ClientRuns(Protocol):
     """Who drives the runs that clients ask for."""
 
     engine: Engine
@@ -41,7 +41,7 @@ class Driving(Protocol):
         ...
 
 
-class Going:
+class StdioRuns:
     """Runs at work for one client: the process ends with it."""
 
     def __init__(self, engine: Engine) -> None:
@@ -55,7 +55,7 @@ class Going:
         self._opening += 1  # many may ask at once
         try:
             run = await self.engine.submit(request)
-            self._start(run, self.engine.drive(run, _unheard))
+            self._start(run, self.engine.drive(run, _ignore_event))
         finally:
             self._opening -= 1
         return run
@@ -67,7 +67,7 @@ class Going:
 
     async def resume(self, run: str) -> None:
         refuse_more_than(MOST_AT_ONCE, len(self._tasks) + self._opening)
-        self._start(run, self.engine.resume(run, _unheard))
+        self._start(run, self.engine.resume(run, _ignore_event))
 
     async def resume_apart(self, run: str) -> None:
         await self.engine.drives.detach(run)
@@ -108,5 +108,5 @@ def refuse_more_than(most: int, number: int) -> None:
         raise BadRequest(f"{most} runs are at work here already", hint="wait for one, or start it with background")
 
 
-def _unheard(_: Heard) -> None:
+def _ignore_event(_: RunEvent) -> None:
     """Hear nothing: whoever waits reads what is stored."""

@@ -11,24 +11,24 @@ from msgspec import Struct
 
 from corral.engine.views.compare import Comparison
 from corral.frontends.mcp import act_tools, arguments, look_tools, money, responses
-from corral.frontends.mcp.act_tools import Told
-from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.act_tools import ToolReply
+from corral.frontends.mcp.calls import ToolCall
 from corral.model import Run
 
 Schema = dict[str, Any]
 SAID = ("title", "description", "default")
 
 
-def taken(type_: type) -> Schema:
+def input_schema(type_: type) -> Schema:
     """Return the schema of a tool's arguments: without references, for not every client follows them."""
     schema = msgspec.json.schema(type_)
-    found = cast("Schema", _inlined(schema, schema.get("$defs", {})))
+    found = cast("Schema", _inline_refs(schema, schema.get("$defs", {})))
     found.pop("$defs", None)
     found.pop("description", None)
     return {"type": "object", "properties": {}, **found}
 
 
-def given(types: Sequence[type]) -> Schema:
+def output_schema(types: Sequence[type]) -> Schema:
     """Return the schema of a tool's structured content: an object, one of these."""
     (first, *others), found = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     defs = _bare_each(found)
@@ -38,9 +38,9 @@ def given(types: Sequence[type]) -> Schema:
     return {"type": "object", "anyOf": [first, *others], "$defs": defs}
 
 
-def _inlined(part: Any, defs: Schema) -> Any:  # noqa: ANN401 -- any part of a schema
+def _inline_refs(part: Any, defs: Schema) -> Any:  # noqa: ANN401 -- any part of a schema
     if isinstance(part, list):
-        return [_inlined(each, defs) for each in cast("list[Any]", part)]
+        return [_inline_refs(each, defs) for each in cast("list[Any]", part)]
     if not isinstance(part, dict):
         return part
     table = {key: value for key, value in cast("Schema", part).items() if key != "title"}
@@ -48,8 +48,8 @@ def _inlined(part: Any, defs: Schema) -> Any:  # noqa: ANN401 -- any part of a s
         table = {"type": "string", **table}  # some clients want it said
     if "$ref" in table:
         name = str(table["$ref"]).rpartition("/")[2]
-        return {**_inlined(defs[name], defs), **{key: value for key, value in table.items() if key != "$ref"}}
-    return {key: _inlined(value, defs) for key, value in table.items() if key != "$defs"}
+        return {**_inline_refs(defs[name], defs), **{key: value for key, value in table.items() if key != "$ref"}}
+    return {key: _inline_refs(value, defs) for key, value in table.items() if key != "$defs"}
 
 
 def _bare(part: Any) -> Any:  # noqa: ANN401
@@ -66,20 +66,20 @@ def _bare_each(named: Schema) -> Schema:
     return {name: _bare(part) for name, part in named.items()}
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ToolEntry(Struct, frozen=True, kw_only=True):
     """A tool: `does` is called with its arguments, decoded."""
 
     title: str
     about: str
     takes: type[arguments.Arguments]
     gives: tuple[type, ...]
-    does: Callable[[Call, Any], Awaitable[Told]]
+    does: Callable[[ToolCall, Any], Awaitable[ToolReply]]
     looks: bool = False  #: it changes nothing
     breaks: bool = False  #: it takes something away, or moves a branch
 
 
-TABLE: dict[str, Entry] = {
-    "engine_execute": Entry(
+TABLE: dict[str, ToolEntry] = {
+    "engine_execute": ToolEntry(
         title="Have agents do a task",
         about=(
             "Have a coding agent do a task in a private copy of a repository, in a sandbox, and prove the result by "
@@ -87,142 +87,142 @@ TABLE: dict[str, Entry] = {
             "Several agents race for one task; several tasks go side by side or by depends_on. Waits for the end, with "
             "progress, unless background. Gives the run document; `done` means that all checks passed."
         ),
-        takes=arguments.Execute,
+        takes=arguments.ExecuteArguments,
         gives=(Run,),
         does=act_tools.execute,
     ),
-    "engine_status": Entry(
+    "engine_status": ToolEntry(
         title="How things stand",
         about="What runs, what waits for the user's answer, what was spent, which agents can run; or one run whole.",
-        takes=arguments.Standing,
-        gives=(responses.Standing,),
+        takes=arguments.StatusArguments,
+        gives=(responses.StatusReply,),
         does=look_tools.status,
         looks=True,
     ),
-    "engine_budget": Entry(
+    "engine_budget": ToolEntry(
         title="Money: limits and spending",
         about=(
             "Show what was spent and the limits that hold for all runs together; set one or reset those set by hand. "
             "Kept with who did it. Raise a limit only if the user said so."
         ),
-        takes=arguments.Budget,
-        gives=(responses.Money,),
+        takes=arguments.BudgetArguments,
+        gives=(responses.BudgetReply,),
         does=money.budget,
         breaks=True,
     ),
-    "engine_list": Entry(
+    "engine_list": ToolEntry(
         title="List runs",
         about="List runs, newest first.",
-        takes=arguments.Listing,
-        gives=(responses.Lines,),
+        takes=arguments.ListRunsArguments,
+        gives=(responses.RunsReply,),
         does=look_tools.listing,
         looks=True,
     ),
-    "engine_rename": Entry(
+    "engine_rename": ToolEntry(
         title="Name a run",
         about="Give a run a name, to find it by in lists.",
         takes=arguments.Rename,
         gives=(Run,),
         does=act_tools.rename,
     ),
-    "engine_result": Entry(
+    "engine_result": ToolEntry(
         title="Result of a run",
         about="Give the run document: status, attempts, checks, cost, output, branch. `wait` waits for its end.",
-        takes=arguments.Result,
+        takes=arguments.ResultArguments,
         gives=(Run,),
         does=look_tools.result,
         looks=True,
     ),
-    "engine_output": Entry(
+    "engine_output": ToolEntry(
         title="What agents said and did",
         about="Give the events of a run, oldest first; go on with since = next.",
-        takes=arguments.Output,
-        gives=(responses.Events,),
+        takes=arguments.OutputArguments,
+        gives=(responses.EventsReply,),
         does=look_tools.output,
         looks=True,
     ),
-    "engine_diff": Entry(
+    "engine_diff": ToolEntry(
         title="Change of a run",
         about="Give the change that a run made, as a patch: look at it before you merge.",
-        takes=arguments.Diff,
-        gives=(responses.Patch,),
+        takes=arguments.DiffArguments,
+        gives=(responses.DiffReply,),
         does=look_tools.diff,
         looks=True,
     ),
-    "engine_select": Entry(
+    "engine_select": ToolEntry(
         title="Compare attempts, choose one",
         about="Compare the attempts of a run: checks, change, cost, place. With `attempt`: make that one the winner.",
-        takes=arguments.Select,
+        takes=arguments.SelectArguments,
         gives=(Comparison, Run),
         does=act_tools.select,
     ),
-    "engine_merge": Entry(
+    "engine_merge": ToolEntry(
         title="Land the work of a run",
         about=(
             "Land a run's work on its branch: checked once more on the merged tree; a conflict or an unclean checkout "
             "moves nothing. preview changes nothing, undo takes a merge back exactly. Ask the user before you merge."
         ),
-        takes=arguments.Merge,
-        gives=(Run, responses.Previewed),
+        takes=arguments.MergeArguments,
+        gives=(Run, responses.MergePreviewReply),
         does=act_tools.merge,
         breaks=True,
     ),
-    "engine_interrupt": Entry(
+    "engine_interrupt": ToolEntry(
         title="Stop a run",
         about="Stop a run, whoever drives it: its agents are ended, their work is kept; gives the partial result.",
-        takes=arguments.Interrupt,
+        takes=arguments.InterruptArguments,
         gives=(Run,),
         does=act_tools.interrupt,
         breaks=True,
     ),
-    "engine_resume": Entry(
+    "engine_resume": ToolEntry(
         title="Go on with a run",
         about="Go on with a run that was cut off or waits; what is finished is not done again.",
-        takes=arguments.Resume,
+        takes=arguments.ResumeArguments,
         gives=(Run,),
         does=act_tools.resume,
     ),
-    "engine_steer": Entry(
+    "engine_steer": ToolEntry(
         title="Tell agents at work something",
         about="Give the agents of a run a follow-up prompt while they work; says what became of it.",
-        takes=arguments.Steer,
-        gives=(responses.Said,),
+        takes=arguments.SteerArguments,
+        gives=(responses.OutcomeReply,),
         does=act_tools.steer,
     ),
-    "engine_answer": Entry(
+    "engine_answer": ToolEntry(
         title="Answer a question",
         about="Answer what waits for the user (engine_status: waiting). Only with what the user said: ask them first.",
-        takes=arguments.Answer,
-        gives=(responses.Said,),
+        takes=arguments.AnswerArguments,
+        gives=(responses.OutcomeReply,),
         does=act_tools.answer,
     ),
-    "engine_flow": Entry(
+    "engine_flow": ToolEntry(
         title="Check or run a flow",
         about="Check a flow file (a graph of tasks, gates, merges): all mistakes with their lines; or carry it out.",
-        takes=arguments.FlowCall,
-        gives=(Run, responses.Checked),
+        takes=arguments.FlowArguments,
+        gives=(Run, responses.FlowCheckReply),
         does=act_tools.flow,
     ),
-    "engine_runtimes": Entry(
+    "engine_runtimes": ToolEntry(
         title="Agents that can run",
         about="List the agents: version, login, models, what each can do, and what helps where one is missing.",
-        takes=arguments.Nothing,
-        gives=(responses.Runtimes,),
+        takes=arguments.NoArguments,
+        gives=(responses.RuntimesReply,),
         does=look_tools.runtimes,
         looks=True,
     ),
 }
 
 
-def listed() -> list[Tool]:
+def list_tools() -> list[Tool]:
     """Return the tools as clients see them."""
     return [
         Tool(
             name=name,
             title=entry.title,
             description=entry.about,
-            input_schema=taken(entry.takes),
-            output_schema=given(entry.gives),
+            input_schema=input_schema(entry.takes),
+            output_schema=output_schema(entry.gives),
             annotations=ToolAnnotations(
                 title=entry.title,
                 read_only_hint=entry.looks,

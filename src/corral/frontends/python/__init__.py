@@ -11,7 +11,7 @@ from typing import TypeVar, Unpack
 
 from corral.frontends.python.engine import Engine
 from corral.frontends.python.flows import Flow
-from corral.frontends.python.tasks import Going, Task, Wanted
+from corral.frontends.python.tasks import RunOptions, Task, Wanted
 from corral.model import Run
 from corral.model.events import Listener
 from corral.model.merge import Strategy
@@ -20,13 +20,13 @@ __all__ = ["Engine", "Flow", "Task", "diff", "merge", "run", "show", "undo"]
 T = TypeVar("T")
 
 
-def run(wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]) -> Run:
+def run(wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **active: Unpack[RunOptions]) -> Run:
     """Carry a task or a flow out in this process and return its run document, whatever became of it: see its `status`.
 
     What is wrong with the request, the repository or the settings raises `corral.BadRequest` before anything is
     started. Ctrl-C stops the agents and keeps their work; a run whose process dies goes on with `corral resume`.
     """
-    return _once(lambda engine: engine.run(wanted, repo, listen, **going))
+    return _once(lambda engine: engine.run(wanted, repo, listen, **active))
 
 
 def show(run: str = "@last") -> Run:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self, Unpack
 from corral.engine.engine import Engine as Inner
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
-from corral.frontends.python.tasks import Going, Wanted, request
+from corral.frontends.python.tasks import RunOptions, Wanted, request
 from corral.model import Entry, Run
-from corral.model.events import Heard, Listener, Stored
+from corral.model.events import Listener, RunEvent, StoredEvent
 from corral.model.merge import MergeRequest, Preview, Strategy
 
 if TYPE_CHECKING:
@@ -50,25 +50,25 @@ class Engine:
     # --- begin
 
     async def run(
-        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]
+        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **active: Unpack[RunOptions]
     ) -> Run:
         """Carry a task or a flow out and return its run document, whatever became of it: see its `status`.
 
         What is wrong with the request raises `corral.BadRequest` before anything is started.
         """
-        return await self.wait(await self.start(wanted, repo, listen, **going))
+        return await self.wait(await self.start(wanted, repo, listen, **active))
 
     async def start(
-        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]
+        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **active: Unpack[RunOptions]
     ) -> str:
         """Begin a task or a flow and return its run, which goes on in this process; see `events`, `wait`, `stop`."""
-        run = await self._inner.submit(request(wanted, repo, going))
-        self._going[run] = asyncio.create_task(self._inner.drive(run, listen or _nobody))
+        run = await self._inner.submit(request(wanted, repo, active))
+        self._going[run] = asyncio.create_task(self._inner.drive(run, listen or _ignore_event))
         return run
 
     async def resume(self, run: str, listen: Listener | None = None) -> Run:
         """Go on with a run that was cut off, or waits; return it when that is over."""
-        return await self._inner.resume(run, listen or _nobody)
+        return await self._inner.resume(run, listen or _ignore_event)
 
     async def wait(self, run: str) -> Run:
         """Return a run once it is over, or waits for a person."""
@@ -90,7 +90,7 @@ class Engine:
         """Return the newest runs, newest first."""
         return [self._inner.show(line.run) for line in self._inner.history.runs(most)]
 
-    async def events(self, run: str, after: int = 0) -> AsyncIterator[Stored]:
+    async def events(self, run: str, after: int = 0) -> AsyncIterator[StoredEvent]:
         """Yield what happens in a run, from the first event (or after a sequence) until it is over."""
         async with aclosing(self._inner.history.watch(run, after)) as news:
             async for new in news:
@@ -146,7 +146,7 @@ class Engine:
     async def undo(self, run: str) -> Run:
         """Take back the last merge of a run: refs and files are exactly as they were."""
         name = self._inner.find(run)
-        await self._inner.merges.undo(name, Path(self._inner.show(name).repo), _unsaid)
+        await self._inner.merges.undo(name, Path(self._inner.show(name).repo), _ignore_text)
         return self._inner.show(name)
 
     def stop_all(self, why: str) -> None:
@@ -154,9 +154,9 @@ class Engine:
         self._inner.drives.stop(why)
 
 
-def _nobody(_: Heard) -> None:
+def _ignore_event(_: RunEvent) -> None:
     """Listen to nothing."""
 
 
-def _unsaid(_: str) -> None:
+def _ignore_text(_: str) -> None:
     """Say nothing."""

@@ -13,7 +13,7 @@ from corral.model.flow import MergeStrategy, Reducer, Select, TaskType
 Need = str | Mapping[str, str]
 
 
-class Place(TypedDict, total=False):
+class NodeOptions(TypedDict, total=False):
     """Where a node stands in the graph."""
 
     needs: Sequence[Need]
@@ -22,7 +22,7 @@ class Place(TypedDict, total=False):
     matrix: str | Mapping[str, Sequence[Any]]
 
 
-class Work(Place, total=False):
+class TaskOptions(NodeOptions, total=False):
     """What a task may say besides its text; the same keys as in a flow file."""
 
     agent: str
@@ -47,7 +47,7 @@ class Work(Place, total=False):
     reduce: Reducer
 
 
-class Command(Place, total=False):
+class CommandOptions(NodeOptions, total=False):
     """What a command may say besides itself."""
 
     timeout: str
@@ -58,14 +58,14 @@ class Command(Place, total=False):
     repeat: Mapping[str, Any]
 
 
-class Question(Place, total=False):
+class GateOptions(NodeOptions, total=False):
     """What a gate may say besides its question."""
 
     default: str
     deadline: str
 
 
-class Top(TypedDict, total=False):
+class FlowOptions(TypedDict, total=False):
     """What holds for the whole flow."""
 
     budget: float
@@ -78,7 +78,7 @@ class Top(TypedDict, total=False):
 class Flow:
     """A flow that is put together step by step. Each step returns the flow, so that steps can be chained."""
 
-    def __init__(self, name: str, **top: Unpack[Top]) -> None:
+    def __init__(self, name: str, **top: Unpack[FlowOptions]) -> None:
         self._top: dict[str, Any] = {"name": name, **top}
         self._inputs: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, dict[str, Any]] = {}
@@ -88,40 +88,40 @@ class Flow:
         self._inputs[name] = about
         return self
 
-    def task(self, name: str, text: str, **keys: Unpack[Work]) -> Flow:
+    def task(self, name: str, text: str, **keys: Unpack[TaskOptions]) -> Flow:
         """Add work for an agent."""
         return self._add(name, {"task": text, **keys})
 
-    def run_command(self, name: str, command: str, **keys: Unpack[Command]) -> Flow:
+    def run_command(self, name: str, command: str, **keys: Unpack[CommandOptions]) -> Flow:
         """Add a command in the box."""
         return self._add(name, {"run": command, **keys})
 
-    def gate(self, name: str, question: str, **keys: Unpack[Question]) -> Flow:
+    def gate(self, name: str, question: str, **keys: Unpack[GateOptions]) -> Flow:
         """Add a question to a person; the flow goes on when the answer is yes."""
         return self._add(name, {"gate": question, **keys})
 
     def merge(
-        self, name: str, into: str | None = None, strategy: MergeStrategy = "auto", **keys: Unpack[Place]
+        self, name: str, into: str | None = None, strategy: MergeStrategy = "auto", **keys: Unpack[NodeOptions]
     ) -> Flow:
         """Land what the nodes before it made."""
         landing = {"strategy": strategy} if into is None else {"into": into, "strategy": strategy}
         return self._add(name, {"merge": landing, **keys})
 
-    def flow(self, name: str, file: str, given: Mapping[str, Any] | None = None, **keys: Unpack[Place]) -> Flow:
+    def flow(self, name: str, file: str, given: Mapping[str, Any] | None = None, **keys: Unpack[NodeOptions]) -> Flow:
         """Add another flow file, with values for its inputs."""
         return self._add(name, {"flow": file, **({"with": given} if given else {}), **keys})
 
     def to_json(self) -> str:
         """Return it as a flow file, in JSON."""
-        return msgspec.json.format(self._encoded(), indent=2).decode() + "\n"
+        return msgspec.json.format(self._encode(), indent=2).decode() + "\n"
 
     def to_yaml(self) -> str:
         """Return it as a flow file, in YAML."""
         import yaml  # noqa: PLC0415 -- only who wants YAML waits for it
 
-        return yaml.safe_dump(msgspec.json.decode(self._encoded()), sort_keys=False, allow_unicode=True, width=100)
+        return yaml.safe_dump(msgspec.json.decode(self._encode()), sort_keys=False, allow_unicode=True, width=100)
 
-    def _encoded(self) -> bytes:
+    def _encode(self) -> bytes:
         whole = {**self._top, **({"inputs": self._inputs} if self._inputs else {}), "nodes": self._nodes}
         try:
             return msgspec.json.encode(whole)

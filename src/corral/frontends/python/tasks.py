@@ -45,7 +45,7 @@ class Task(Struct, frozen=True):
     require: Level | None = None
 
 
-class Going(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """What may be said of one run."""
 
     inputs: Mapping[str, Any]  #: of a flow
@@ -65,9 +65,9 @@ class Going(TypedDict, total=False):
 Wanted = str | Task | Flow
 
 
-def request(wanted: Wanted, repo: str | Path, going: Going) -> Request:
+def request(wanted: Wanted, repo: str | Path, active: RunOptions) -> Request:
     """Return it as the engine takes it."""
-    more: dict[str, Any] = dict(going)
+    more: dict[str, Any] = dict(active)
     agent = more.pop("agent", None)
     named = (agent,) if agent else ()
     if isinstance(wanted, Flow):

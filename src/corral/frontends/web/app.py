@@ -15,7 +15,7 @@ from corral.frontends.web import api as api_files
 from corral.frontends.web import bodies, error_responses, login
 from corral.frontends.web.api import machine
 from corral.frontends.web.app_state import Site
-from corral.frontends.web.guard import Guard
+from corral.frontends.web.guard import RequestGuard
 from corral.frontends.web.mcp import PATH, McpMount
 from corral.frontends.web.route_files import routers
 from corral.version import __version__
@@ -44,7 +44,7 @@ def create(site: Site, mcp: McpMount) -> FastAPI:
     async def openapi() -> Response:  # pyright: ignore[reportUnusedFunction] -- FastAPI calls it
         return bodies.answer(bodies.describe(app))
 
-    app.add_middleware(Guard, settings=site.settings)
+    app.add_middleware(RequestGuard, settings=site.settings)
     return app
 
 

@@ -16,7 +16,7 @@ from corral.model import RunPlan
 if TYPE_CHECKING:
     from corral.engine.queue.supervisor import RunSupervisor
     from corral.frontends.web.limits import Limiter
-    from corral.frontends.web.running_merges import Landings
+    from corral.frontends.web.running_merges import RunningMerges
     from corral.frontends.web.streams import Hub
 
 
@@ -41,7 +41,7 @@ class Site(Struct, kw_only=True):
     hub: Hub
     foreman: RunSupervisor
     limiter: Limiter
-    landings: Landings
+    landings: RunningMerges
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 
@@ -50,4 +50,4 @@ def site_of(connection: HTTPConnection) -> Site:
     return cast("Site", connection.app.state.site)
 
 
-Here = Annotated[Site, Depends(site_of)]
+CurrentSite = Annotated[Site, Depends(site_of)]

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from corral.engine.tokens import csrf_of
 from corral.frontends.web.app_state import Site, site_of
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model.server import AccessScope
 
 COOKIE = "corral_login"
@@ -30,7 +30,7 @@ def identify(connection: HTTPConnection) -> Caller:
     header = connection.headers.get("authorization")
     cookie = connection.cookies.get(COOKIE)
     if header is None and cookie is None:
-        raise Refused(401, "no_token", "this needs a token", hint=HINT)
+        raise RefusedRequest(401, "no_token", "this needs a token", hint=HINT)
     if header is not None:
         kind, _, secret = header.partition(" ")
         token = site.engine.access.check(secret.strip()) if kind.lower() == "bearer" else None
@@ -39,8 +39,8 @@ def identify(connection: HTTPConnection) -> Caller:
         token = site.engine.access.check_login(cookie or "")
         caller = Caller(token, cookie) if token else None
     if caller is None:  # who is known is never kept out by others of the same address, as behind one proxy
-        site.limiter.was_wrong(address)
-        raise Refused(401, "bad_token", "this token is not known, or was revoked", hint=HINT)
+        site.limiter.count_wrong_secret(address)
+        raise RefusedRequest(401, "bad_token", "this token is not known, or was revoked", hint=HINT)
     site.limiter.asked(caller.token.id)
     connection.scope["corral.caller"] = caller.token.name
     return caller
@@ -61,7 +61,7 @@ def needs(scope: AccessScope) -> Callable[[Request], object]:
 
 Reader = Annotated[Caller, Depends(needs("read"))]
 Runner = Annotated[Caller, Depends(needs("run"))]
-Lander = Annotated[Caller, Depends(needs("merge"))]
+MergeCaller = Annotated[Caller, Depends(needs("merge"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 
 
@@ -71,7 +71,7 @@ async def _check_csrf(request: Request, cookie: str) -> None:
     if shown is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         shown = (await form(request)).get("csrf")
     if shown is None or not hmac.compare_digest(shown.encode(), csrf_of(cookie).encode()):
-        raise Refused(403, "csrf", "the X-CSRF-Token is missing or wrong", hint="load the page again")
+        raise RefusedRequest(403, "csrf", "the X-CSRF-Token is missing or wrong", hint="load the page again")
 
 
 async def form(request: Request) -> dict[str, str]:
@@ -84,7 +84,7 @@ def identify_socket(socket: WebSocket) -> Caller:
     """Find out who opens a WebSocket. By cookie the Origin must be ours: browsers let any page open one."""
     caller = identify(socket)
     if caller.cookie is not None and socket.headers.get("origin") is None:
-        raise Refused(403, "origin", "a WebSocket with a cookie must name its Origin")
+        raise RefusedRequest(403, "origin", "a WebSocket with a cookie must name its Origin")
     return caller
 
 

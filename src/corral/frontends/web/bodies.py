@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web.problems import Problem, Refused
+from corral.frontends.web.problems import ProblemDetails, RefusedRequest
 from corral.model import ENCODER
 from corral.version import __version__
 
@@ -113,7 +113,7 @@ T = TypeVar("T")
 MOST_LEVELS = 100
 BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  #: or a text, which may hold any
 REF = "#/components/schemas/{name}"
-_kinds: dict[str, Any] = {"Problem": Problem}
+_kinds: dict[str, Any] = {"Problem": ProblemDetails}
 
 _problem = {"application/problem+json": {"schema": {"$ref": REF.format(name="Problem")}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -150,15 +150,17 @@ async def body(request: Request, kind: type[T], *, required: bool = True) -> T:
     content = request.headers.get("content-type", "")
     raw = await request.body()
     if required and not raw.strip():
-        raise Refused(422, "invalid", "the body is missing", hint="see /api/v1/openapi.json")
+        raise RefusedRequest(422, "invalid", "the body is missing", hint="see /api/v1/openapi.json")
     if raw and content.partition(";")[0].strip().lower() != "application/json":
-        raise Refused(415, "not_json", f"`{content}` is not understood", hint="Content-Type: application/json")
+        raise RefusedRequest(415, "not_json", f"`{content}` is not understood", hint="Content-Type: application/json")
     if _is_deep(raw):
-        raise Refused(422, "invalid", f"the body is nested deeper than {MOST_LEVELS} levels", hint="write it flatter")
+        raise RefusedRequest(
+            422, "invalid", f"the body is nested deeper than {MOST_LEVELS} levels", hint="write it flatter"
+        )
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
+        raise RefusedRequest(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
 
 
 def _is_deep(raw: bytes) -> bool:
@@ -186,7 +188,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         )  # fmt: skip
         parts = found.setdefault("components", {})
         schemas = parts.setdefault("schemas", {})
-        _schema(Problem)
+        _schema(ProblemDetails)
         schemas.update({name: schema for name, schema in _kinds.items() if isinstance(schema, dict)})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]

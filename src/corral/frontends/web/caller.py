@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model.server import AccessScope, Token
 
 
@@ -21,7 +21,7 @@ class Caller(Struct, frozen=True):
 
     def needs(self, scope: AccessScope) -> None:
         if not self.token.may(scope):
-            raise Refused(
+            raise RefusedRequest(
                 403, "scope", f"this token may not do that: it lacks the scope `{scope}`",
                 hint=f"corral token new --scope {scope}",
             )  # fmt: skip

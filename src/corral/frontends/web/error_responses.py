@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Mount
 
 from corral.frontends.web.pages.frame import templates
-from corral.frontends.web.problems import Problem, of_error, problem
+from corral.frontends.web.problems import ProblemDetails, of_error, problem
 from corral.model.errors import CorralError, refusal_of
 
 log = logging.getLogger("corral.web")
@@ -30,13 +30,13 @@ def as_page(request: Request, answer: Response) -> Response:
     if answer.status_code == 401:
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?then={quote(target)}" if request.method == "GET" else "/login", 303)
-    told = msgspec.json.decode(answer.body, type=Problem)
+    told = msgspec.json.decode(answer.body, type=ProblemDetails)
     hint = "" if told.code == "not_found" and "openapi" in told.hint else told.hint
     page = templates().get_template("trouble.html").render(title=told.title, detail=told.detail, hint=hint)
     return HTMLResponse(page, answer.status_code)
 
 
-def _allowed(request: Request) -> list[str]:
+def _allowed_methods(request: Request) -> list[str]:
     """Return every method that something answers at the path of a request (RFC 9110, 15.5.6)."""
     routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
     found = [
@@ -59,7 +59,7 @@ def install(app: FastAPI) -> None:
         detail = str(error.detail) if isinstance(error, HTTPException) else ""
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if status == 405:
-            headers["Allow"] = ", ".join(_allowed(request))
+            headers["Allow"] = ", ".join(_allowed_methods(request))
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "refused")
         return as_page(request, problem(status, code, detail, "see /api/v1/openapi.json", headers))
 

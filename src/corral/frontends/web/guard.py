@@ -43,7 +43,7 @@ class _Large(Exception):
     pass
 
 
-class Guard:
+class RequestGuard:
     """Wraps the whole application."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
@@ -64,13 +64,13 @@ class Guard:
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, refusal)
             return
-        answered = _Answered(send, self._headers(scope, nonce))
+        answered = _ResponseSender(send, self._headers(scope, nonce))
         started = time.perf_counter()
         try:
             if refusal is not None:
                 await refusal(scope, receive, answered.send)
             else:
-                await self._guarded(scope, receive, answered)
+                await self._pass_on(scope, receive, answered)
         finally:
             _log(scope, answered.status, started)
 
@@ -92,7 +92,7 @@ class Guard:
             return problem(413, "too_large", f"the body is larger than {self._settings.body_bytes} bytes")
         return None
 
-    async def _guarded(self, scope: Scope, receive: Receive, answered: _Answered) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, answered: _ResponseSender) -> None:
         body = _Body(receive, self._settings)
         try:
             await self._app(scope, body.receive, answered.send)
@@ -123,7 +123,7 @@ class Guard:
         return found
 
 
-class _Answered:
+class _ResponseSender:
     """Adds our headers to what is answered, and remembers the status."""
 
     def __init__(self, send: Send, headers: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import math
 import time
 from collections import OrderedDict
 
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 
 BURST_SECONDS = 5.0  #: so much of the rate may come at once
 WRONG_PER_MINUTE = 20.0
@@ -44,12 +44,12 @@ class Limiter:
         if self._tokens and (wait := self._tokens.wait_seconds(token)):
             raise _too_many(wait)
 
-    def was_wrong(self, address: str) -> None:
+    def count_wrong_secret(self, address: str) -> None:
         """Count a wrong secret; where too many came from nothing else is said."""
         if wait := self._wrong.wait_seconds(address):
             raise _too_many(wait)
 
 
-def _too_many(wait: float) -> Refused:
+def _too_many(wait: float) -> RefusedRequest:
     seconds = math.ceil(wait)
-    return Refused(429, "too_many", "too many requests", hint=f"wait {seconds} s", retry_seconds=seconds)
+    return RefusedRequest(429, "too_many", "too many requests", hint=f"wait {seconds} s", retry_seconds=seconds)

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import COOKIE, Reader, form, set_cookie
 from corral.frontends.web.pages.frame import templates
 from corral.model.server import Token
@@ -19,31 +19,31 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/login")
-async def ask(request: Request, site: Here, token: str = "", then: str = "/") -> Response:
+async def ask(request: Request, site: CurrentSite, token: str = "", then: str = "/") -> Response:
     """Show the form; or, with the code of the printed link, let this browser in. The code counts once."""
     if not token:
         return _page("Show a token of this server.", then)
     owner = _admin(site)
     if owner is None or not site.login_code or not hmac.compare_digest(token.encode(), site.login_code.encode()):
-        site.limiter.was_wrong(_address(request))
+        site.limiter.count_wrong_secret(_address(request))
         return _page("That link was used already, or is of an earlier start. Show a token instead.", then, 401)
     site.login_code = ""
     return _let_in(site, owner)
 
 
 @router.post("/login")
-async def check(request: Request, site: Here) -> Response:
+async def check(request: Request, site: CurrentSite) -> Response:
     given = await form(request)
     secret, then = given.get("token", "").strip(), given.get("then", "/")
     found = site.engine.access.check(secret)
     if found is None:
-        site.limiter.was_wrong(_address(request))
+        site.limiter.count_wrong_secret(_address(request))
         return _page("That token is not known, or was revoked.", then, 401)
     return _let_in(site, found, then)
 
 
 @router.post("/logout")
-async def leave(site: Here, caller: Reader) -> Response:
+async def leave(site: CurrentSite, caller: Reader) -> Response:
     if caller.cookie:
         site.engine.access.log_out(caller.cookie)
     answer = RedirectResponse("/login", 303)

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from corral.engine.views.run_document import moment
-from corral.model.events import Heard, StatusChanged
+from corral.model.events import RunEvent, StatusChanged
 
 attempts = logging.getLogger("corral.attempt")
 FIELDS = ("run", "attempt", "method", "path", "status", "ms", "token", "webhook", "schedule", "trigger")
@@ -50,7 +50,7 @@ def set_up(*, as_json: bool, level: int) -> None:
     logging.getLogger("corral").setLevel(level)
 
 
-def heard(what: Heard) -> None:
+def log_attempt_event(what: RunEvent) -> None:
     """Log how attempts begin and end."""
     if isinstance(what.event, StatusChanged) and what.attempt:
         reason = f" ({what.event.reason})" if what.event.reason else ""

@@ -17,7 +17,7 @@ from corral.frontends.web import policy
 from corral.frontends.web.app_state import site_of
 from corral.frontends.web.auth import HINT, identify
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request, Run, RunPlan
 from corral.model.errors import BadRequest
 from corral.model.server import AccessScope, Ticket
@@ -53,16 +53,16 @@ class Guest:
         return policy.branch(name) or ""
 
 
-class Served:
+class ServerRuns:
     """Runs that clients ask the server for: what one waits for is driven at once, the rest is queued."""
 
     def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
-        self.engine, self._foreman = engine, foreman
+        self.engine, self._supervisor = engine, foreman
         self._stopping: set[asyncio.Task[Run]] = set()
         self.ending = False  #: the server goes; its runs are left to the next one
 
     async def submit(self, request: Request, visitor: Visitor) -> str:
-        if len(self._foreman.driven) >= MOST_AT_ONCE:
+        if len(self._supervisor.driven) >= MOST_AT_ONCE:
             raise BadRequest(f"{MOST_AT_ONCE} runs are at work here already", hint="queue it: background true")
         run = await self.submit_apart(request, visitor)
         await self.resume(run)
@@ -73,7 +73,7 @@ class Served:
 
     async def resume(self, run: str) -> None:
         try:
-            await self._foreman.begin(run, partial(self.engine.resume, run))
+            await self._supervisor.begin(run, partial(self.engine.resume, run))
         except BadRequest:
             if not self.engine.driven(run):
                 raise  # else it was taken up already: by the queue, or because its question is answered
@@ -82,7 +82,7 @@ class Served:
         await self.resume(run)
 
     def task(self, run: str) -> asyncio.Task[Any] | None:
-        return self._foreman.task(run)
+        return self._supervisor.task(run)
 
     def stop(self, run: str, by: str) -> None:
         if not self.ending:
@@ -95,7 +95,7 @@ class McpMount:
     """Asks who it is, then hands over to the protocol, which is loaded when somebody first wants it."""
 
     def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
-        self.served = Served(engine, foreman)
+        self.served = ServerRuns(engine, foreman)
         self._wanted, self._app = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def keep(self) -> None:
@@ -111,7 +111,7 @@ class McpMount:
         connection = HTTPConnection(scope)
         caller = identify(connection)
         if caller.cookie is not None:  # a browser shows it whoever asks it to
-            raise Refused(401, "no_token", "MCP needs a token, not a login", hint=HINT)
+            raise RefusedRequest(401, "no_token", "MCP needs a token, not a login", hint=HINT)
         scope["corral.visitor"] = Guest(caller, site_of(connection).settings.roots)
         scope["corral.identity"] = caller.token.id
         self._wanted.set()

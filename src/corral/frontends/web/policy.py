@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request, RunPlan
 
 NAME = re.compile(r"[\w][\w.@+-]{0,99}")
@@ -31,7 +31,7 @@ def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request
     """Refuse what would reach beyond the repository, or what this token may not ask for."""
     for name in filter(None, (wanted.role, *wanted.skills)):
         if not NAME.fullmatch(name):
-            raise Refused(400, "name", f"`{name}` is not a name")
+            raise RefusedRequest(400, "name", f"`{name}` is not a name")
     branch(wanted.base)
     relative(wanted.files)
     for pattern in (*wanted.read, *wanted.write):
@@ -48,7 +48,9 @@ def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request
 def _check_reach(wanted: Request, caller: Caller) -> None:
     """What opens more to an agent than the person's settings do is for admins; to go without a box is for nobody."""
     if wanted.require == "none":
-        raise Refused(403, "sandbox", "no request can do without a sandbox", hint="only the command line can say this")
+        raise RefusedRequest(
+            403, "sandbox", "no request can do without a sandbox", hint="only the command line can say this"
+        )
     if wanted.env or wanted.net not in (None, "off") or wanted.require not in (None, "full", "strict"):
         caller.needs("admin")
 
@@ -56,7 +58,7 @@ def _check_reach(wanted: Request, caller: Caller) -> None:
 def branch(named: str | None) -> str | None:
     """Return a name of a branch, a tag or a commit that git cannot take for anything else."""
     if named is not None and (not REF.fullmatch(named) or ".." in named):
-        raise Refused(400, "base", f"`{named}` is not a branch, a tag or a commit")
+        raise RefusedRequest(400, "base", f"`{named}` is not a branch, a tag or a commit")
     return named
 
 
@@ -85,21 +87,21 @@ def within(found: RunPlan, roots: tuple[Path, ...]) -> None:
 
 def _file(named: str, roots: Iterable[Path]) -> None:
     if not Path(named).is_absolute() or not _within(Path(named).resolve(), roots):
-        raise Refused(403, "path", f"the file `{named}` is not within an allowed folder", hint="name it in full")
+        raise RefusedRequest(403, "path", f"the file `{named}` is not within an allowed folder", hint="name it in full")
 
 
 def _relative(path: str, what: str) -> None:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\0" in path or path.startswith("~"):
-        raise Refused(403, "path", f"{what}: `{path}` leaves the repository", hint="only paths within it")
+        raise RefusedRequest(403, "path", f"{what}: `{path}` leaves the repository", hint="only paths within it")
 
 
 def _within(path: Path, roots: Iterable[Path]) -> bool:
     return any(path == root or root in path.parents for root in roots)
 
 
-def _outside(named: str) -> Refused:
-    return Refused(
+def _outside(named: str) -> RefusedRequest:
+    return RefusedRequest(
         403, "repo", f"the repository `{named[:200]}` is not among those that this server may use",
         hint="start it with: corral serve --root DIR",
     )  # fmt: skip

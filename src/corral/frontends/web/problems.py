@@ -37,7 +37,7 @@ TITLES = {
 }  # fmt: skip
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class ProblemDetails(Struct, frozen=True, kw_only=True):
     """What went wrong, for people and for programs."""
 
     status: int
@@ -48,7 +48,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     type: str = "about:blank"
 
 
-class Refused(CorralError):
+class RefusedRequest(CorralError):
     """A request that the front end itself refuses."""
 
     def __init__(self, status: int, code: str, detail: str, *, hint: str = "", retry_seconds: int = 0) -> None:
@@ -58,12 +58,12 @@ class Refused(CorralError):
 
 def problem(status: int, code: str, detail: str, hint: str = "", headers: dict[str, str] | None = None) -> Response:
     """Return an error as every client of the API gets it."""
-    body = Problem(status=status, title=TITLES.get(status, "Error"), detail=detail, code=code, hint=hint)
+    body = ProblemDetails(status=status, title=TITLES.get(status, "Error"), detail=detail, code=code, hint=hint)
     return Response(msgspec.json.encode(body), status, headers, "application/problem+json")
 
 
 def of_error(error: CorralError) -> Response:
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedRequest):
         headers = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
         if error.status == 401:
             headers["WWW-Authenticate"] = 'Bearer realm="corral"'

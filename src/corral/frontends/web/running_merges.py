@@ -8,7 +8,7 @@ import time
 from msgspec import Struct, field
 
 from corral.engine.engine import Engine
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRequest
 
@@ -27,13 +27,13 @@ class RunningMerge(Struct, kw_only=True):
     over: bool = False
 
 
-class Landings:
+class RunningMerges:
     """What one server lands."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: dict[str, RunningMerge] = {}
-        self._going: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def of(self, run: str) -> RunningMerge | None:
         return self._known.get(run)
@@ -41,19 +41,21 @@ class Landings:
     async def begin(self, request: MergeRequest) -> RunningMerge:
         """Start a merge; return when it is over, or after a moment. What speaks against it by then is raised."""
         run = request.run
-        if run in self._going:
-            raise Refused(409, "merging", "a merge of this run goes on already", hint="its screen shows how far it is")
+        if run in self._tasks:
+            raise RefusedRequest(
+                409, "merging", "a merge of this run goes on already", hint="its screen shows how far it is"
+            )
         while len(self._known) >= MOST_KEPT:
             del self._known[next(iter(self._known))]
         landing = self._known[run] = RunningMerge(agent=request.resolve_with or "", began=time.time())
-        task = self._going[run] = asyncio.create_task(self._land(request, landing))
+        task = self._tasks[run] = asyncio.create_task(self._merge(request, landing))
         await asyncio.wait((task,), timeout=AT_ONCE_SECONDS)
         if landing.trouble and landing.over and not landing.agent:
             self._known.pop(run, None)  # told at once: nobody has to be told again
             raise landing.trouble
         return landing
 
-    async def _land(self, request: MergeRequest, landing: RunningMerge) -> None:
+    async def _merge(self, request: MergeRequest, landing: RunningMerge) -> None:
         def say(words: str) -> None:
             landing.said.append(words)
             self._note(request.run, words)
@@ -72,7 +74,7 @@ class Landings:
             raise
         finally:
             landing.over = True
-            self._going.pop(request.run, None)
+            self._tasks.pop(request.run, None)
             if landing.trouble:
                 self._note(request.run, f"not merged: {str(landing.trouble).partition(chr(10))[0]}")
 
@@ -82,7 +84,7 @@ class Landings:
 
     async def close(self) -> None:
         """Leave what goes on as after a crash: the next merge ends or forgets what was begun."""
-        going = list(self._going.values())
-        for task in going:
+        active = list(self._tasks.values())
+        for task in active:
             task.cancel()
-        await asyncio.gather(*going, return_exceptions=True)
+        await asyncio.gather(*active, return_exceptions=True)

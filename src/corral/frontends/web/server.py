@@ -25,13 +25,13 @@ from corral.frontends.web.app import create
 from corral.frontends.web.app_state import ServerSettings, Site
 from corral.frontends.web.limits import Limiter
 from corral.frontends.web.mcp import McpMount
-from corral.frontends.web.running_merges import Landings
+from corral.frontends.web.running_merges import RunningMerges
 from corral.frontends.web.streams import Hub
 from corral.model.errors import BadRequest
-from corral.model.events import Heard
+from corral.model.events import RunEvent
 
 
-class Punctual(H11Protocol):
+class HeaderTimeoutProtocol(H11Protocol):
     """Headers are read as ever, but not for ever."""
 
     seconds: ClassVar[float] = 30.0
@@ -81,16 +81,16 @@ class Punctual(H11Protocol):
             self.transport.close()
 
 
-def punctual(seconds: float) -> type[H11Protocol]:
+def header_timeout_protocol(seconds: float) -> type[H11Protocol]:
     """Return the protocol that gives a client so long for its request line and headers."""
-    return type("Punctual", (Punctual,), {"seconds": seconds})
+    return type("Punctual", (HeaderTimeoutProtocol,), {"seconds": seconds})
 
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 GRACE_SECONDS = 2
 
 
-class Listening(Struct, frozen=True, kw_only=True):
+class ListenOptions(Struct, frozen=True, kw_only=True):
     """Where to listen, and how."""
 
     host: str = "127.0.0.1"
@@ -101,7 +101,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     resume: bool = True
 
 
-class Announced(Struct, frozen=True, kw_only=True):
+class ServerAddress(Struct, frozen=True, kw_only=True):
     """What a person must know to use it."""
 
     address: str
@@ -117,11 +117,11 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(listening: Listening, settings: ServerSettings, announce: Callable[[Announced], None]) -> int:
+def serve(listening: ListenOptions, settings: ServerSettings, announce: Callable[[ServerAddress], None]) -> int:
     """Serve until a signal comes; return the exit code."""
     gc.enable()
     _refuse_open_door(listening)
-    with _bound(listening) as bound:
+    with _bind_socket(listening) as bound:
         engine = Engine()
         try:
             asyncio.run(_serve(engine, bound, listening, settings, announce))
@@ -130,7 +130,7 @@ def serve(listening: Listening, settings: ServerSettings, announce: Callable[[An
     return 0
 
 
-def _refuse_open_door(listening: Listening) -> None:
+def _refuse_open_door(listening: ListenOptions) -> None:
     if bool(listening.certificate) != bool(listening.key):
         raise BadRequest("TLS needs a certificate and its key", hint="--tls-cert FILE --tls-key FILE")
     if listening.host in LOOPBACK or listening.certificate or listening.plain_http:
@@ -142,7 +142,7 @@ def _refuse_open_door(listening: Listening) -> None:
 
 
 @contextlib.contextmanager
-def _bound(listening: Listening) -> Generator[socket.socket]:
+def _bind_socket(listening: ListenOptions) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     # Named as TCP: asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -161,9 +161,9 @@ def _bound(listening: Listening) -> Generator[socket.socket]:
 async def _serve(
     engine: Engine,
     bound: socket.socket,
-    listening: Listening,
+    listening: ListenOptions,
     settings: ServerSettings,
-    announce: Callable[[Announced], None],
+    announce: Callable[[ServerAddress], None],
 ) -> None:
     port = int(bound.getsockname()[1])
     shown = f"[{listening.host}]" if ":" in listening.host else listening.host
@@ -172,9 +172,9 @@ async def _serve(
     hub = Hub(engine, settings.viewers)
     vet = partial(policy.within, roots=settings.roots)
 
-    def hear(heard: Heard) -> None:
+    def hear(heard: RunEvent) -> None:
         hub.hear(heard)
-        logs.heard(heard)
+        logs.log_attempt_event(heard)
 
     foreman = engine.supervisor(hear, vet, resume=listening.resume)
     foreman.claim(address)
@@ -185,7 +185,7 @@ async def _serve(
         hub=hub,
         foreman=foreman,
         limiter=Limiter(settings.rate_per_second),
-        landings=Landings(engine),
+        landings=RunningMerges(engine),
         vet=vet,
         login_code=secrets.token_urlsafe(24),
     )
@@ -200,7 +200,7 @@ async def _serve(
         task.add_done_callback(lambda _: _stop(server, door))  # none ends by itself: the store is lost
     bound.listen(2048)
     link = f"{address}/login?token={site.login_code}"
-    announce(Announced(address=address, token=first.secret if first else None, link=link))
+    announce(ServerAddress(address=address, token=first.secret if first else None, link=link))
     try:
         await server.serve(sockets=[bound])
         for task in background:
@@ -218,11 +218,11 @@ def _stop(server: uvicorn.Server, door: McpMount) -> None:
     server.should_exit = True
 
 
-def _config(app: FastAPI, site: Site, listening: Listening) -> uvicorn.Config:
+def _config(app: FastAPI, site: Site, listening: ListenOptions) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http=punctual(site.settings.body_seconds),
+        http=header_timeout_protocol(site.settings.body_seconds),
         ws="websockets-sansio",
         ws_max_size=64 << 10,
         ws_per_message_deflate=False,  # each viewer would be compressed for alone

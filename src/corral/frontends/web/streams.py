@@ -14,12 +14,12 @@ from msgspec import Struct
 from corral.engine.engine import Engine, Watch
 from corral.engine.views.run_document import moment
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
-from corral.frontends.web.wire import Wire, chunk, message
+from corral.frontends.web.problems import RefusedRequest
+from corral.frontends.web.wire import StreamConnection, chunk, message
 from corral.model import OPEN
 from corral.model.errors import CorralError
-from corral.model.events import Heard
-from corral.model.server import Logged
+from corral.model.events import RunEvent
+from corral.model.server import LoggedEvent
 
 MOST_PENDING = 1000  #: events kept for one viewer; one that is further behind is given up until it reads on
 BATCH = 500
@@ -28,7 +28,7 @@ ASK_SECONDS = 1.0  #: how soon one whose token was revoked hears nothing more
 ENCODER = msgspec.json.Encoder()
 
 
-class Told(Struct, frozen=True):
+class EncodedEvent(Struct, frozen=True):
     """An event as viewers get it, encoded once for all of them."""
 
     seq: int
@@ -43,7 +43,7 @@ class Told(Struct, frozen=True):
         return head + b',"event":' + self.body + b"}"
 
 
-def told(logged: Logged) -> Told:
+def encode_event(logged: LoggedEvent) -> EncodedEvent:
     """Encode an event as `logs --json` prints it, with its run."""
     stored = logged.stored
     head = {
@@ -55,13 +55,15 @@ def told(logged: Logged) -> Told:
     }
     body = ENCODER.encode(head)[:-1] + b"," + stored.body[1:]
     sse = b"id: %d\ndata: %b\n\n" % (stored.seq, body)
-    return Told(stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(b'{"type":"moved"'))
+    return EncodedEvent(
+        stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(b'{"type":"moved"')
+    )
 
 
 class Batch:
     """What is told together to all who watch the same; framed once for all of a kind, when the first can take it."""
 
-    def __init__(self, events: list[Told]) -> None:
+    def __init__(self, events: list[EncodedEvent]) -> None:
         self.events, self.first = events, events[0].seq
         self.closing = any(event.closing for event in events)  #: then each viewer looks whether its run is over
         self._frames: dict[bytes, bytes] = {}
@@ -82,15 +84,15 @@ class Viewer:
     def __init__(self, hub: Hub, by: Caller, run: str | None, node: str | None, after: int) -> None:
         self._hub, self.by, self.run, self._node, self.sent = hub, by, run, node, after
         self.out = False  #: it may hear nothing more
-        self._pending: deque[Told] = deque()
-        self.wire: Wire | None = None  #: where it is written to without further ado while it keeps up
+        self._pending: deque[EncodedEvent] = deque()
+        self.wire: StreamConnection | None = None  #: where it is written to without further ado while it keeps up
         self.head = b""  #: of its messages, over a WebSocket
         self._rung: asyncio.Future[None] | None = None
         self.behind = True  #: it reads from the store until there is nothing more
 
     def push(self, batch: Batch) -> None:
         """Take what is new. Never waits: what a slow viewer does not take in time, it reads from the store later."""
-        if self.behind or self._written(batch):
+        if self.behind or self._write_now(batch):
             return
         events = [event for event in batch.events if self._node is None or event.node == self._node]
         if not events:
@@ -102,7 +104,7 @@ class Viewer:
             self._pending.extend(events)
         self.ring()
 
-    def _written(self, batch: Batch) -> bool:
+    def _write_now(self, batch: Batch) -> bool:
         """Write to one who has all that was before and waits; tell whether that went."""
         idle = self._rung is not None and not self._rung.done() and not self._pending
         last = batch.closing and self.run is not None  # it may be the end: that is told by who waits
@@ -118,16 +120,18 @@ class Viewer:
         if self._rung is not None and not self._rung.done():
             self._rung.set_result(None)
 
-    async def next(self, *, wait: bool = True) -> list[Told]:
+    async def next(self, *, wait: bool = True) -> list[EncodedEvent]:
         """Return what comes next, in order, without gap or duplicate; nothing at a heartbeat."""
         while not self.out:
             if self.behind:
-                batch = [told(each) for each in self._hub.engine.history.log(self.run, self.sent, BATCH, self._node)]
+                batch = [
+                    encode_event(each) for each in self._hub.engine.history.log(self.run, self.sent, BATCH, self._node)
+                ]
                 if batch:
                     self.sent = batch[-1].seq
                     return batch
                 self.behind = False  # no await since the look: what comes from here on is pushed
-            if batch := self._taken():
+            if batch := self._take_pending():
                 return batch
             if not wait:
                 return []
@@ -137,7 +141,7 @@ class Viewer:
                 return []
         return []
 
-    def _taken(self) -> list[Told]:
+    def _take_pending(self) -> list[EncodedEvent]:
         batch = [event for event in self._pending if event.seq > self.sent]
         self._pending.clear()
         if batch:
@@ -160,7 +164,7 @@ class Hub:
     def count(self) -> int:
         return sum(map(len, self._viewers.values()))
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RunEvent) -> None:
         """Learn at once of what happens in this process, before it is written down by itself."""
         if heard.run in self._viewers or None in self._viewers:
             self._wake.set()
@@ -216,17 +220,17 @@ class Hub:
         self.engine.flush()
         while found := self.engine.history.log(None, self._last, BATCH):
             self._last = found[-1].stored.seq
-            runs: dict[str, list[Told]] = {}
+            runs: dict[str, list[EncodedEvent]] = {}
             for logged in found:
                 if logged.run in self._viewers or None in self._viewers:
-                    runs.setdefault(logged.run, []).append(told(logged))
+                    runs.setdefault(logged.run, []).append(encode_event(logged))
             for run, events in runs.items():
                 self._push(run, events)
             if None in self._viewers:
                 self._push(None, sorted((event for events in runs.values() for event in events), key=_place))
             await asyncio.sleep(0)  # of very much at once no more than this before others have their turn
 
-    def _push(self, run: str | None, events: list[Told]) -> None:
+    def _push(self, run: str | None, events: list[EncodedEvent]) -> None:
         viewers = self._viewers.get(run)
         if viewers and events:
             batch = Batch(events)
@@ -236,7 +240,9 @@ class Hub:
 
     def watch(self, by: Caller, run: str | None, node: str | None, after: int) -> Viewer:
         if self.count >= self._most:
-            raise Refused(503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30)
+            raise RefusedRequest(
+                503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30
+            )
         if not self._viewers:
             self._last = self.engine.history.last_sequence()
         viewer = Viewer(self, by, run, node, after)
@@ -255,11 +261,11 @@ class Hub:
         return None if status in OPEN else status
 
 
-def _place(event: Told) -> int:
+def _place(event: EncodedEvent) -> int:
     return event.seq
 
 
-async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[Told], str | None]]:
+async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[EncodedEvent], str | None]]:
     """Yield what comes, and at last the status in which the run has ended; nothing at all is a heartbeat."""
     try:
         ended = hub.over(viewer.run) if viewer.run else None

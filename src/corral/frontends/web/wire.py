@@ -13,7 +13,7 @@ KEY = "corral.wire"
 SHORT, LONG = 126, 1 << 16  #: lengths at which a frame of a WebSocket has a longer head
 
 
-class Wire:
+class StreamConnection:
     """A connection on which a streamed answer has begun."""
 
     def __init__(self, transport: asyncio.Transport, held_up: Callable[[], bool]) -> None:
@@ -47,7 +47,7 @@ def remember(scope: Scope, send: Send) -> None:
     sender = getattr(send, "__self__", None)
     if isinstance(sender, RequestResponseCycle) and scope["http_version"] == "1.1":
         flow = sender.flow
-        scope[KEY] = Wire(sender.transport, lambda: flow.write_paused)
+        scope[KEY] = StreamConnection(sender.transport, lambda: flow.write_paused)
     elif isinstance(sender, WebSocketsSansIOProtocol):
         talk = sender
-        scope[KEY] = Wire(talk.transport, lambda: talk.close_sent or not talk.writable.is_set())
+        scope[KEY] = StreamConnection(talk.transport, lambda: talk.close_sent or not talk.writable.is_set())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from corral.model import Seen
+from corral.model import CheckObservation
 from corral.rules.checks.steering import roles, table
 from corral.rules.scope import globs
 
@@ -45,7 +45,7 @@ def _is_read(path: str, rules: Sequence[globs.Glob]) -> bool:
     return roles.is_code(path) and not compiled and not globs.is_ignored(rules, path)
 
 
-def limits(now: Seen) -> list[str]:
+def limits(now: CheckObservation) -> list[str]:
     """Say that a check leaves files which change what the next run is given."""
     if not now.added:
         return []

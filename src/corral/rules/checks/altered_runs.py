@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from corral.model import NOT_STARTED, AlteredTests, Doubt, Seen
+from corral.model import NOT_STARTED, AlteredTests, CheckObservation, Doubt
 from corral.model.evidence import MOST_NAMES, Outcome
-from corral.rules.checks.altering import Altered, AlteredTest
+from corral.rules.checks.altering import AlteredFiles, AlteredTest
 from corral.rules.checks.steering.text_patterns import EXITS, FORGES, HANDLES, PATCHES
 
 #: Doubts about whether a failure is noticed: a run in which every altered test fails answers them.
@@ -15,27 +15,29 @@ ANSWERED = frozenset({EXITS, FORGES, HANDLES})
 ANSWERED_EXACTLY = frozenset({PATCHES})
 
 
-def fixed(before: Seen, now: Seen) -> tuple[str, ...]:
+def fixed_tests(before: CheckObservation, now: CheckObservation) -> tuple[str, ...]:
     """Return the tests that pass now and did not pass at the base, where the check failed there."""
-    if not _failed(before) or now.report is None:
+    if not _has_failed(before) or now.report is None:
         return ()
     then = before.report.tests if before.report else {}
     return tuple(name for name, end in now.report.tests.items() if end == "passed" and then.get(name) != "passed")
 
 
-def _failed(seen: Seen) -> bool:
+def _has_failed(seen: CheckObservation) -> bool:
     result = seen.result
     return result.exit_code not in (0, *NOT_STARTED) and not result.note
 
 
-def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTests:
+def of_check(
+    altered: AlteredFiles, before: CheckObservation, now: CheckObservation, run: CheckObservation
+) -> AlteredTests:
     """Return what became of the altered tests of one check."""
-    wanted = {*fixed(before, now)}
+    wanted = {*fixed_tests(before, now)}
     own = [each.id for each in altered.tests if each.id in wanted]
     ends = run.report.tests if run.report else {}
     own = [name for name in own if name in ends]
     unnoticed = [name for name in own if ends.get(name) == "passed"]
-    scripts = [each.id for each in altered.scripts.get(run.result.command, ())] if _failed(before) else []
+    scripts = [each.id for each in altered.scripts.get(run.result.command, ())] if _has_failed(before) else []
     unnoticed += scripts if run.result.passed else []
     names = (*own, *scripts)
     inner = {each.id for each in (*altered.tests, *altered.scripts.get(run.result.command, ())) if each.inner}
@@ -49,7 +51,7 @@ def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTes
     )
 
 
-def _unstable(altered: Altered, now: Seen, ends: Mapping[str, Outcome]) -> list[str]:
+def _unstable(altered: AlteredFiles, now: CheckObservation, ends: Mapping[str, Outcome]) -> list[str]:
     """Return tests that nobody altered, in files that nobody altered, which passed before and fail now."""
     files = {_file(each.id) for each in altered.tests}
     passed = now.report.tests if now.report else {}
@@ -85,12 +87,16 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
-def answered(doubts: Sequence[Doubt], altered: Altered, runs: Sequence[tuple[Seen, Seen, Seen]]) -> list[Doubt]:
+def answered_doubts(
+    doubts: Sequence[Doubt],
+    altered: AlteredFiles,
+    runs: Sequence[tuple[CheckObservation, CheckObservation, CheckObservation]],
+) -> list[Doubt]:
     """Return the weak doubts that are settled: all tests that show progress were altered, and every one failed.
 
     `runs`: of each check at the base, now, and with altered tests.
     """
-    shown = [_shown(altered, *each) for each in runs if _failed(each[0])]
+    shown = [_noticed_tests(altered, *each) for each in runs if _has_failed(each[0])]
     if not shown or not all(shown):
         return []
     exact = all(each.exact for tests in shown for each in tests)
@@ -98,9 +104,11 @@ def answered(doubts: Sequence[Doubt], altered: Altered, runs: Sequence[tuple[See
     return [each for each in doubts if not each.strong and each.caps and each.words in words]
 
 
-def _shown(altered: Altered, before: Seen, now: Seen, run: Seen) -> list[AlteredTest]:
+def _noticed_tests(
+    altered: AlteredFiles, before: CheckObservation, now: CheckObservation, run: CheckObservation
+) -> list[AlteredTest]:
     """Return the altered tests of a check that failed, as they must; none where others show progress, too."""
-    names = fixed(before, now)
+    names = fixed_tests(before, now)
     if not names:
         noticed = not run.result.passed and not run.result.note
         return [*altered.scripts.get(run.result.command, ())] if noticed else []

@@ -39,7 +39,7 @@ def against(result: CheckResult, before: Sighting | None) -> CheckResult:
     return structs.replace(result, before=before, new_failures=new, old_failures=old)
 
 
-def judged_by_chance(result: CheckResult) -> CheckResult:
+def judge_flaky(result: CheckResult) -> CheckResult:
     """Decide about a check that failed and then passed on the same tree: only where the base does so too is it passed.
 
     A work that fails now and then is not proven; one that came upon a test that always did so is not to blame.
@@ -53,21 +53,21 @@ def judged_by_chance(result: CheckResult) -> CheckResult:
     return structs.replace(result, note=f"`{command}` is flaky: it failed, and then passed on the same tree")
 
 
-def ran(tests: Tally | None) -> int | None:
+def count_run(tests: Tally | None) -> int | None:
     """Return how many tests really ran; None where that is not known."""
     return None if tests is None or tests.passed is None else tests.passed + tests.failed
 
 
-def lost(result: CheckResult) -> int:
+def count_lost(result: CheckResult) -> int:
     """Return how many tests fewer than at the base it ran."""
-    before = ran(result.before.tests) if result.before else None
+    before = count_run(result.before.tests) if result.before else None
     if not before:
         return 0
-    now = ran(result.tests)
+    now = count_run(result.tests)
     return before if now is None else max(0, before - now)
 
 
-def told(result: CheckResult) -> str | None:
+def comparison_text(result: CheckResult) -> str | None:
     """Say what a comparison found, where that is worth a line."""
     command = result.command
     if result.flaky:
@@ -77,7 +77,7 @@ def told(result: CheckResult) -> str | None:
         parts = [f"{new} new failure{'' if new == 1 else 's'}: {_some(result.new_failures)}"] if new else []
         parts += [f"{old} failed at the base too: {_some(result.old_failures)}"] if old else []
         return f"`{command}`: {'; '.join(parts)}"
-    if gone := lost(result):
+    if gone := count_lost(result):
         return f"`{command}` ran {gone} tests fewer than at the base"
     return None
 

@@ -9,19 +9,19 @@ from msgspec import Struct, field, structs
 from corral.model import (
     NOT_STARTED,
     AlteredTests,
+    CheckObservation,
     CheckResult,
     Doubt,
     Evidence,
     Grade,
     Report,
-    Seen,
-    Steered,
+    SteeringFile,
     TestChange,
 )
 from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling, reordered_runs
 from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
-from corral.rules.checks.altering import Altered
-from corral.rules.checks.outside import Outside
+from corral.rules.checks.altering import AlteredFiles
+from corral.rules.checks.outside import OutsideVerdict
 from corral.rules.checks.steering import table
 from corral.rules.checks.steering.following import FOLLOWS
 
@@ -33,24 +33,28 @@ HELD_OUT_FAILS = "held-out checks fail"
 EXPECTED_RUNNERS = frozenset({"pytest", "unittest"})
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class CheckRuns(Struct, frozen=True, kw_only=True):
     """The runs made for one attempt: for each tree one entry per check, in the order of the checks."""
 
-    delivered: tuple[Seen, ...]
-    base: tuple[Seen, ...] | None = None  #: None: there is no base
-    harness: tuple[Seen, ...] | None = None  #: None: nothing that steers tests was changed
-    allowed: tuple[Seen, ...] | None = None  #: the harness with the files that the task names; None: not needed
-    control: tuple[Seen, ...] | None = None  #: the base with these files
-    altered: tuple[Seen, ...] | None = None  #: with altered tests; None: none could be, or it shows nothing
-    reordered: tuple[Seen, ...] | None = None  #: its tests in the opposite order; None: nothing can be learnt by it
-    held_out: tuple[Seen, ...] | None = None
-    held_out_base: tuple[Seen, ...] | None = None
+    delivered: tuple[CheckObservation, ...]
+    base: tuple[CheckObservation, ...] | None = None  #: None: there is no base
+    harness: tuple[CheckObservation, ...] | None = None  #: None: nothing that steers tests was changed
+    allowed: tuple[CheckObservation, ...] | None = (
+        None  #: the harness with the files that the task names; None: not needed
+    )
+    control: tuple[CheckObservation, ...] | None = None  #: the base with these files
+    altered: tuple[CheckObservation, ...] | None = None  #: with altered tests; None: none could be, or it shows nothing
+    reordered: tuple[CheckObservation, ...] | None = (
+        None  #: its tests in the opposite order; None: nothing can be learnt by it
+    )
+    held_out: tuple[CheckObservation, ...] | None = None
+    held_out_base: tuple[CheckObservation, ...] | None = None
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class WorkFacts(Struct, frozen=True, kw_only=True):
     """What is known of a change before anything is run."""
 
-    steered: tuple[Steered, ...] = ()
+    steered: tuple[SteeringFile, ...] = ()
     own: tuple[bool, ...] = ()  #: per check: it runs only tests of the work itself
     renamed: Mapping[str, str] | None = None  #: names in tests that were moved or adapted and are the same; None: none
     decides: tuple[tuple[str, ...], ...] = ()  #: per check: changed product files whose exit code decides it
@@ -62,12 +66,12 @@ class Work(Struct, frozen=True, kw_only=True):
     unreadable: str = ""  #: why it is not known what steers its checks
     unasked: tuple[str, ...] = ()  #: tests that the task names and does not ask to change
     held_out: tuple[str, ...] = ()  #: the paths of held-out files
-    altered: Altered = Altered()  #: what was altered for that run
-    outside: Outside | None = None  #: what the product answers outside the tests; None: it was not called there
+    altered: AlteredFiles = AlteredFiles()  #: what was altered for that run
+    outside: OutsideVerdict | None = None  #: what the product answers outside the tests; None: it was not called there
     check_texts: tuple[str, ...] = ()  #: per check: its command and the scripts of the base that it runs
 
 
-class Graded(Struct, frozen=True, kw_only=True):
+class GradingResult(Struct, frozen=True, kw_only=True):
     """The verdict on the work, and what it rests on."""
 
     results: tuple[CheckResult, ...]
@@ -86,76 +90,78 @@ class _Findings(Struct):
     capped: bool = False  #: there are weak doubts: nothing is proven
 
 
-def best(seen: Seen) -> bool:
+def can_pass(seen: CheckObservation) -> bool:
     """Tell whether a check passed on a tree, or at least passes on it at times."""
     return seen.result.passed or seen.result.flaky
 
 
-def needs_allowed(ran: Ran, work: Work) -> bool:
+def needs_allowed(ran: CheckRuns, work: WorkFacts) -> bool:
     """Tell whether the harness must be tried with the files that the task names: without them a check fails."""
     if ran.harness is None or not any(each.how == "allowed" for each in work.steered):
         return False
-    return any(not _excused(ran, work, place) and not best(seen) for place, seen in enumerate(ran.harness))
+    return any(not _is_excused(ran, work, place) and not can_pass(seen) for place, seen in enumerate(ran.harness))
 
 
-def worth_altering(ran: Ran, work: Work) -> tuple[str, ...]:
+def worth_altering(ran: CheckRuns, work: WorkFacts) -> tuple[str, ...]:
     """Return the tests to be altered, by id, and checks without any; nothing where the work is not proven anyway."""
     sure = tuple(each for each in work.doubts if each.words not in ANSWERED | ANSWERED_EXACTLY or each.strong)
     found = grade(ran, structs.replace(work, doubts=sure)).evidence
     if found is None or found.grade != "proven" or ran.base is None:
         return ()
-    pairs = [(before, _seen(ran, work, place)) for place, before in enumerate(ran.base)]
+    pairs = [(before, _counting_run(ran, work, place)) for place, before in enumerate(ran.base)]
     return tuple(
-        dict.fromkeys(name for pair in pairs for name in altered_runs.fixed(*pair) or (pair[0].result.command,))
+        dict.fromkeys(name for pair in pairs for name in altered_runs.fixed_tests(*pair) or (pair[0].result.command,))
     )
 
 
-def needs_every_test(work: Work) -> bool:
+def needs_every_test(work: WorkFacts) -> bool:
     """Tell whether doubts are settled only where every test that shows progress was altered."""
     return any(each.words in ANSWERED | ANSWERED_EXACTLY for each in work.doubts)
 
 
-def is_proven(ran: Ran, work: Work) -> bool:
+def is_proven(ran: CheckRuns, work: WorkFacts) -> bool:
     found = grade(ran, work).evidence
     return found is not None and found.grade in ("proven", "held-out")
 
 
-def seen_of(ran: Ran, work: Work) -> list[tuple[Seen, Seen]]:
+def counting_runs(ran: CheckRuns, work: WorkFacts) -> list[tuple[CheckObservation, CheckObservation]]:
     """Return each check at the base and in the run that counts."""
-    return [(before, _seen(ran, work, place)) for place, before in enumerate(ran.base or ())]
+    return [(before, _counting_run(ran, work, place)) for place, before in enumerate(ran.base or ())]
 
 
-def grade(ran: Ran, work: Work) -> Graded:
+def grade(ran: CheckRuns, work: WorkFacts) -> GradingResult:
     """Find the grade of work whose runs are all made."""
     results = [each.result for each in ran.delivered]
     if not all(each.passed for each in results):
-        return Graded(results=tuple(results), evidence=None)
+        return GradingResult(results=tuple(results), evidence=None)
     for place, result in enumerate(results):
-        if words := _refused(ran, work, place):
+        if words := _refusal_text(ran, work, place):
             seen = (ran.harness or ran.delivered)[place].result
             results[place] = structs.replace(result, note=words, output=seen.output, log=seen.log)
     if ran.held_out is not None:
         for place, seen in enumerate(ran.held_out):
             if (
-                not best(seen) and not _absent(work, place, seen) and results[place].passed
+                not can_pass(seen) and not _is_absent(work, place, seen) and results[place].passed
             ):  # what it printed stays with the user
                 results[place] = structs.replace(results[place], note=HELD_OUT_FAILS, output="")
     if not all(each.passed for each in results):
-        return Graded(results=tuple(results), evidence=None)
+        return GradingResult(results=tuple(results), evidence=None)
     if ran.base is None:
-        against = _doubted(work)
+        against = _strong_doubts(work)
         reasons = against or (
-            *_capped(work),
+            *_weak_doubts(work),
             "there is no base to compare with: nothing shows progress",
         )
-        return Graded(results=tuple(results), evidence=_evidence("doubtful" if against else "unharmed", reasons))
-    return _compared(ran, ran.base, work, tuple(results))
+        return GradingResult(results=tuple(results), evidence=_evidence("doubtful" if against else "unharmed", reasons))
+    return _grade_against_base(ran, ran.base, work, tuple(results))
 
 
-def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckResult, ...]) -> Graded:
-    settled = _settled(ran, base, work)
-    found = _Findings(list(_doubted(work)), _capped(work, settled), [])
-    outside = work.outside or Outside()
+def _grade_against_base(
+    ran: CheckRuns, base: Sequence[CheckObservation], work: WorkFacts, results: tuple[CheckResult, ...]
+) -> GradingResult:
+    settled = _settled_doubts(ran, base, work)
+    found = _Findings(list(_strong_doubts(work)), _weak_doubts(work, settled), [])
+    outside = work.outside or OutsideVerdict()
     found.against += outside.against
     found.limits += [words + UNCERTAIN for words in outside.limits]
     found.capped = bool(found.limits)
@@ -163,27 +169,27 @@ def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckRe
         f"{each.path}:{each.line}: {each.words}: its altered tests fail, as they must" for each in settled
     ]
     changes: list[TestChange] = []
-    altered = _altered(ran, base, work)
+    altered = _altered_tests(ran, base, work)
     found.against += [words for each in altered for words in altered_runs.against(each)]
     if unreached := [words for each in altered for words in altered_runs.limits(each)]:
         found.limits += unreached
         found.capped = True
     for place, again in enumerate(ran.reordered or ()):
-        if words := reordered_runs.limits(_seen(ran, work, place), again):
+        if words := reordered_runs.limits(_counting_run(ran, work, place), again):
             found.limits += words
             found.capped = True
     progress = False
     for place, before in enumerate(base):
-        seen = _seen(ran, work, place)
+        seen = _counting_run(ran, work, place)
         compared = id_changes.compare(before, seen, _excuses(ran, work), work.renamed)
         changes.append(compared.change)
-        found.against += compared.against if not _excused(ran, work, place) else ()
+        found.against += compared.against if not _is_excused(ran, work, place) else ()
         found.limits += compared.limits
         found.remarks += compared.remarks
         _inside(ran.delivered[place], before, found)
         if seen is not ran.delivered[place]:
             _inside(seen, before, found)
-        done = meddling.found(before, seen, work.product)
+        done = meddling.find_meddling(before, seen, work.product)
         found.against += done.against
         found.limits += done.limits
         progress |= _progress(ran, work, place, before, compared.change, found) and not (done or compared.limits)
@@ -191,29 +197,31 @@ def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckRe
         _held_out(ran.held_out, ran.held_out_base or (), work, found)
     if work.shadows:
         found.against.append(f"modules of the work stand in the way of others: {_some(work.shadows)}")
-    evidence = _graded(ran, work, found, progress=progress)
-    return Graded(results=results, evidence=evidence, tests=tuple(changes), altered=altered)
+    evidence = _grade_findings(ran, work, found, progress=progress)
+    return GradingResult(results=results, evidence=evidence, tests=tuple(changes), altered=altered)
 
 
-def _altered(ran: Ran, base: Sequence[Seen], work: Work) -> tuple[AlteredTests, ...]:
+def _altered_tests(ran: CheckRuns, base: Sequence[CheckObservation], work: WorkFacts) -> tuple[AlteredTests, ...]:
     runs = enumerate(zip(base, ran.altered or (), strict=False))
-    found = [altered_runs.of_check(work.altered, then, _seen(ran, work, place), run) for place, (then, run) in runs]
+    found = [
+        altered_runs.of_check(work.altered, then, _counting_run(ran, work, place), run) for place, (then, run) in runs
+    ]
     return tuple(each for each in found if each.count)
 
 
-def _settled(ran: Ran, base: Sequence[Seen], work: Work) -> list[Doubt]:
+def _settled_doubts(ran: CheckRuns, base: Sequence[CheckObservation], work: WorkFacts) -> list[Doubt]:
     """Return weak doubts that the run with altered tests answers."""
     if ran.altered is None:
         return []
-    runs = [(then, _seen(ran, work, place), ran.altered[place]) for place, then in enumerate(base)]
-    return altered_runs.answered(work.doubts, work.altered, runs)
+    runs = [(then, _counting_run(ran, work, place), ran.altered[place]) for place, then in enumerate(base)]
+    return altered_runs.answered_doubts(work.doubts, work.altered, runs)
 
 
-def _graded(ran: Ran, work: Work, found: _Findings, *, progress: bool) -> Evidence:
+def _grade_findings(ran: CheckRuns, work: WorkFacts, found: _Findings, *, progress: bool) -> Evidence:
     if found.against:
         return _evidence("doubtful", (*found.against, *found.limits, *found.remarks))
-    unseen = _unseen(ran, work)
-    shown = _shown_by_held_out(ran, work, unseen)
+    unseen = _held_out_places(ran, work)
+    shown = _held_out_shows_progress(ran, work, unseen)
     if ran.held_out is not None and not unseen:
         found.remarks.append(held_out_runs.NOT_RUN)
     if (progress or shown) and not found.capped:
@@ -234,42 +242,42 @@ def _graded(ran: Ran, work: Work, found: _Findings, *, progress: bool) -> Eviden
 # --- one check
 
 
-def _seen(ran: Ran, work: Work, place: int) -> Seen:
+def _counting_run(ran: CheckRuns, work: WorkFacts, place: int) -> CheckObservation:
     """Return the run of a check that counts: on the harness, with what the task names where it must be."""
-    if ran.harness is None or _excused(ran, work, place):
+    if ran.harness is None or _is_excused(ran, work, place):
         return ran.delivered[place]
-    if not best(ran.harness[place]) and ran.allowed is not None:
+    if not can_pass(ran.harness[place]) and ran.allowed is not None:
         return ran.allowed[place]
     return ran.harness[place]
 
 
-def _excused(ran: Ran, work: Work, place: int) -> bool:
+def _is_excused(ran: CheckRuns, work: WorkFacts, place: int) -> bool:
     """Tell whether the base has no tests for a check, so that its harness alone cannot pass it.
 
     Where all checks run only tests of the work itself, the harness has these.
     """
-    if _own(work, place) and not all(work.own):
+    if _is_own(work, place) and not all(work.own):
         return True
     if ran.harness is None or ran.base is None:
         return False
     return all(_without_tests(each[place]) for each in (ran.harness, ran.base))
 
 
-def _own(work: Work, place: int) -> bool:
+def _is_own(work: WorkFacts, place: int) -> bool:
     return place < len(work.own) and work.own[place]
 
 
-def _without_tests(seen: Seen) -> bool:
+def _without_tests(seen: CheckObservation) -> bool:
     report, result = seen.report, seen.result
     known = bool(report and EXPECTED_RUNNERS & {*report.runners}) or "pytest" in result.command
     return result.exit_code == NO_TESTS and known and not (report and report.tests)
 
 
-def _refused(ran: Ran, work: Work, place: int) -> str:
+def _refusal_text(ran: CheckRuns, work: WorkFacts, place: int) -> str:
     """Say why a check that passes does not count; nothing where it does."""
-    if ran.harness is None or _excused(ran, work, place) or best(ran.harness[place]):
+    if ran.harness is None or _is_excused(ran, work, place) or can_pass(ran.harness[place]):
         return ""
-    if ran.allowed is not None and best(ran.allowed[place]) and _may_follow(ran, work, place):
+    if ran.allowed is not None and can_pass(ran.allowed[place]) and _may_follow(ran, work, place):
         return ""
     result = ran.harness[place].result
     files = [f"{each.path} ({each.why})" for each in work.steered]
@@ -277,19 +285,21 @@ def _refused(ran: Ran, work: Work, place: int) -> str:
     return f"{words}; without them: {result.note}" if result.note else words
 
 
-def _may_follow(ran: Ran, work: Work, place: int) -> bool:
+def _may_follow(ran: CheckRuns, work: WorkFacts, place: int) -> bool:
     """Tell whether changed tests follow the product: they fail without it, and nothing failed before."""
     if not any(each.how == "allowed" and each.why.endswith(FOLLOWS) for each in work.steered):
         return True
     if ran.base is None or ran.control is None:
         return False
-    return best(ran.base[place]) and not best(ran.control[place])
+    return can_pass(ran.base[place]) and not can_pass(ran.control[place])
 
 
-def _progress(ran: Ran, work: Work, place: int, before: Seen, change: TestChange, found: _Findings) -> bool:
+def _progress(
+    ran: CheckRuns, work: WorkFacts, place: int, before: CheckObservation, change: TestChange, found: _Findings
+) -> bool:
     """Tell whether a check shows that something got better; where it cannot, say why."""
     command = before.result.command
-    if _own(work, place) or _excused(ran, work, place):
+    if _is_own(work, place) or _is_excused(ran, work, place):
         found.limits.append(f"`{command}`: only tests of the work itself ran")
         return False
     if place < len(work.decides) and (files := work.decides[place]):
@@ -298,14 +308,14 @@ def _progress(ran: Ran, work: Work, place: int, before: Seen, change: TestChange
     if names := work.claims.get(command):
         found.limits.append(f"the work names the file in which `{command}` keeps its result: {_some(names)}")
         return False
-    seen = _seen(ran, work, place)
+    seen = _counting_run(ran, work, place)
     if seen.report is None and seen.result.tests is None:
         found.remarks.append(f"no reporter for this runner: `{command}` is judged by its exit code alone")
     if seen.result.flaky and not before.result.flaky and not ran.delivered[place].result.flaky:
         found.against.append(f"`{command}` failed and then passed with the base's own tests")
     if ran.harness is not None and seen is not ran.harness[place]:
         found.limits.append(f"`{command}` passes only with {_allowed_files(work)}")
-        if ran.control is not None and best(ran.control[place]):
+        if ran.control is not None and can_pass(ran.control[place]):
             words = f"`{command}` does not depend on the product: it passes with these files alone"
             asked = f", and the task does not ask to change {_some(work.unasked)}" if work.unasked else ""
             (found.against if work.unasked else found.limits).append(words + asked)
@@ -313,7 +323,7 @@ def _progress(ran: Ran, work: Work, place: int, before: Seen, change: TestChange
     return _failed_before(command, before, change, found)
 
 
-def _failed_before(command: str, before: Seen, change: TestChange, found: _Findings) -> bool:
+def _failed_before(command: str, before: CheckObservation, change: TestChange, found: _Findings) -> bool:
     result = before.result
     if result.passed:
         return False
@@ -328,7 +338,7 @@ def _failed_before(command: str, before: Seen, change: TestChange, found: _Findi
     return True
 
 
-def _inside(seen: Seen, before: Seen, found: _Findings) -> None:
+def _inside(seen: CheckObservation, before: CheckObservation, found: _Findings) -> None:
     """Note what reporters saw a program do to its own runner, or that it never came to its end."""
     then = before.report if before.report and before.result.passed else Report()
     if seen.report is None:
@@ -347,15 +357,17 @@ def _inside(seen: Seen, before: Seen, found: _Findings) -> None:
 # --- held-out files
 
 
-def _absent(work: Work, place: int, seen: Seen) -> bool:
+def _is_absent(work: WorkFacts, place: int, seen: CheckObservation) -> bool:
     """Tell whether a check names only tests that the work brought, which are not there with held-out files."""
-    return _own(work, place) and not (seen.report and seen.report.tests)
+    return _is_own(work, place) and not (seen.report and seen.report.tests)
 
 
-def _held_out(after: Sequence[Seen], before: Sequence[Seen], work: Work, found: _Findings) -> None:
+def _held_out(
+    after: Sequence[CheckObservation], before: Sequence[CheckObservation], work: WorkFacts, found: _Findings
+) -> None:
     """Look at the runs with held-out files; no name of a test of theirs is ever said."""
     for place, seen in enumerate(after):
-        base = before[place] if place < len(before) else Seen(result=seen.result)
+        base = before[place] if place < len(before) else CheckObservation(result=seen.result)
         inside = _Findings([], [], [])
         _inside(seen, base, inside)
         if inside.against or id_changes.compare(base, seen).against:
@@ -363,23 +375,25 @@ def _held_out(after: Sequence[Seen], before: Sequence[Seen], work: Work, found: 
         if inside.capped:
             found.capped = True
             found.limits.append(f"`{seen.result.command}` with held-out tests replaces what they use{UNCERTAIN}")
-        if meddling.found(base, seen, work.product).against:
+        if meddling.find_meddling(base, seen, work.product).against:
             found.against.append(f"`{seen.result.command}` changed files of held-out tests while it ran")
 
 
-def _unseen(ran: Ran, work: Work) -> tuple[int, ...]:
+def _held_out_places(ran: CheckRuns, work: WorkFacts) -> tuple[int, ...]:
     """Return the places of the checks that ran held-out files: as tests, by name, or so that the base fails by them."""
     files = [path for path in work.held_out if path not in work.product]  # laid over the work, it says nothing of it
     texts, base, other = work.check_texts, ran.base or (), ran.held_out_base or ()
     return tuple(
         place
         for place, seen in enumerate(ran.held_out or ())
-        if held_out_runs.ran(seen, _seen(ran, work, place), files, texts[place] if place < len(texts) else "")
-        or (files and place < len(base) and place < len(other) and best(base[place]) and not best(other[place]))
+        if held_out_runs.runs_held_out(
+            seen, _counting_run(ran, work, place), files, texts[place] if place < len(texts) else ""
+        )
+        or (files and place < len(base) and place < len(other) and can_pass(base[place]) and not can_pass(other[place]))
     )
 
 
-def _shown_by_held_out(ran: Ran, work: Work, places: Sequence[int]) -> bool:
+def _held_out_shows_progress(ran: CheckRuns, work: WorkFacts, places: Sequence[int]) -> bool:
     """Tell whether held-out checks fail at the base and pass now: then they show progress by themselves."""
     throw_away = _Findings([], [], [])
     nothing = TestChange(command="", before=None, after=None)
@@ -387,10 +401,14 @@ def _shown_by_held_out(ran: Ran, work: Work, places: Sequence[int]) -> bool:
         now, before = (
             each[place] if each and place < len(each) else None for each in (ran.held_out, ran.held_out_base)
         )
-        if now is None or before is None or not best(now) or (place < len(work.decides) and work.decides[place]):
+        if now is None or before is None or not can_pass(now) or (place < len(work.decides) and work.decides[place]):
             continue
-        shown = held_out_runs.fail_before(now, before, _seen(ran, work, place), work.held_out)
-        if shown and _failed_before("", before, nothing, throw_away) and not meddling.found(before, now, work.product):
+        shown = held_out_runs.fail_before(now, before, _counting_run(ran, work, place), work.held_out)
+        if (
+            shown
+            and _failed_before("", before, nothing, throw_away)
+            and not meddling.find_meddling(before, now, work.product)
+        ):
             return True
     return False
 
@@ -398,10 +416,10 @@ def _shown_by_held_out(ran: Ran, work: Work, places: Sequence[int]) -> bool:
 # --- words
 
 
-def _excuses(ran: Ran, work: Work) -> Callable[[str], bool]:
+def _excuses(ran: CheckRuns, work: WorkFacts) -> Callable[[str], bool]:
     """Return which ids the task lets go: those of files that it names, where the work passes only with these."""
     if ran.allowed is None:
-        return id_changes.nothing_excused
+        return id_changes.excuse_nothing
     names = tuple(each.path for each in work.steered if each.how == "allowed")
 
     def excused(name: str) -> bool:
@@ -410,7 +428,7 @@ def _excuses(ran: Ran, work: Work) -> Callable[[str], bool]:
     return excused
 
 
-def _allowed_files(work: Work) -> str:
+def _allowed_files(work: WorkFacts) -> str:
     allowed = [each for each in work.steered if each.how == "allowed"]
     shared = [each.path for each in allowed if each.why in table.SHARED]
     if len(shared) == len(allowed):
@@ -418,12 +436,12 @@ def _allowed_files(work: Work) -> str:
     return f"files that the task allows to change: {_some([each.path for each in allowed])}"
 
 
-def _doubted(work: Work) -> tuple[str, ...]:
+def _strong_doubts(work: WorkFacts) -> tuple[str, ...]:
     words = tuple(f"{each.path}:{each.line}: {each.words}" for each in work.doubts if each.strong)
     return (f"what steers its checks could not be found out: {work.unreadable}", *words) if work.unreadable else words
 
 
-def _capped(work: Work, settled: Sequence[Doubt] = ()) -> list[str]:
+def _weak_doubts(work: WorkFacts, settled: Sequence[Doubt] = ()) -> list[str]:
     """Return why passing checks prove nothing: the work may answer them without being right."""
     left = [each for each in work.doubts if each.caps and not each.strong and each not in settled]
     return [f"{each.path}:{each.line}: {each.words}{UNCERTAIN}" for each in left]
@@ -438,5 +456,5 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def unchecked(words: str) -> Evidence:
+def unchecked_evidence(words: str) -> Evidence:
     return Evidence(grade="unchecked", reasons=(words,))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from corral.model import Seen
+from corral.model import CheckObservation
 from corral.model.evidence import Outcome
 from corral.rules.checks.steering import roles
 
@@ -16,32 +16,38 @@ PATHS = re.compile(r"[\w./*?\[\]-]+")
 BEHIND = (":", " ", ".", "/", "[")  #: what follows the name of a file or module in the id of a test
 
 
-def ran(now: Seen, without: Seen, files: Sequence[str], text: str) -> bool:
+def runs_held_out(now: CheckObservation, without: CheckObservation, files: Sequence[str], text: str) -> bool:
     """Tell whether a check ran held-out files: by the ids of tests, or because it names or loads one of them.
 
     `without`: its run on the same tree without them; `text`: its command and the scripts that it runs.
     """
     tests = now.report.tests if now.report else {}
     if tests and now.report and not now.report.cut:
-        if any(outcome in ("passed", "failed") for outcome in _theirs(tests, without, files).values()):
+        if any(outcome in ("passed", "failed") for outcome in _held_out_tests(tests, without, files).values()):
             return True
         files = [each for each in files if not roles.is_test(each) or not roles.is_code(each)]
     loaded = {*(now.report.inside if now.report else ())} - {*(without.report.inside if without.report else ())}
     return any(PurePosixPath(path).stem in loaded or _is_named(path, text) for path in files)
 
 
-def fail_before(now: Seen, before: Seen, without: Seen, files: Sequence[str]) -> bool:
+def fail_before(
+    now: CheckObservation, before: CheckObservation, without: CheckObservation, files: Sequence[str]
+) -> bool:
     """Tell whether held-out tests fail at the base and pass now, where reporters name them; else the check does."""
     if now.report is None or not now.report.tests:
         return True
-    theirs = [name for name, outcome in _theirs(now.report.tests, without, files).items() if outcome == "passed"]
+    theirs = [
+        name for name, outcome in _held_out_tests(now.report.tests, without, files).items() if outcome == "passed"
+    ]
     known: Mapping[str, Outcome] = before.report.tests if before.report else {}
     if not theirs:  # they are what other tests read
         return any(known.get(name) == "failed" for name in now.report.tests)
     return any(known.get(name, "failed") == "failed" for name in theirs)
 
 
-def _theirs(tests: Mapping[str, Outcome], without: Seen, files: Sequence[str]) -> dict[str, Outcome]:
+def _held_out_tests(
+    tests: Mapping[str, Outcome], without: CheckObservation, files: Sequence[str]
+) -> dict[str, Outcome]:
     """Return the tests of held-out files: by the file in their ids, or because they are not there otherwise."""
     known = without.report.tests if without.report else {}
     return {name: outcome for name, outcome in tests.items() if name not in known or _is_of(name, files)}

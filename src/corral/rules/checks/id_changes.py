@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, structs
 
-from corral.model import Report, Seen, TestChange
+from corral.model import CheckObservation, Report, TestChange
 from corral.model.evidence import MOST_NAMES, Outcome
-from corral.rules.checks.failures import ran
+from corral.rules.checks.failures import count_run
 from corral.rules.checks.steering import roles
 
 GO_TEST = re.compile(r"(?:[^\s/]+/)*?([^\s/.]+\.(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?)")
@@ -24,7 +24,7 @@ STAND_INS = (
 )
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class IdComparison(Struct, frozen=True, kw_only=True):
     """What the ids of one check say."""
 
     change: TestChange
@@ -33,13 +33,16 @@ class Compared(Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()  #: worth a line, and no more
 
 
-def nothing_excused(_: str) -> bool:
+def excuse_nothing(_: str) -> bool:
     return False
 
 
 def compare(
-    base: Seen, now: Seen, excused: Callable[[str], bool] = nothing_excused, renamed: Mapping[str, str] | None = None
-) -> Compared:
+    base: CheckObservation,
+    now: CheckObservation,
+    excused: Callable[[str], bool] = excuse_nothing,
+    renamed: Mapping[str, str] | None = None,
+) -> IdComparison:
     """Compare the tests of one check by id; `excused` tells of an id that the task lets go.
 
     A test that failed at the base counts like one that passed: skipped now, it was not fixed. `renamed`: tests of the
@@ -47,21 +50,21 @@ def compare(
     """
     before, after = base.report, now.report
     if before is None or not before.tests:
-        return _counted(base, now)
+        return _compare_counts(base, now)
     if after is None or not after.tests:
         words = f"`{now.result.command}` ran {len(before.tests)} tests at the base and none here"
-        return Compared(change=_change(base, now), against=(words,))
+        return IdComparison(change=_change(base, now), against=(words,))
     if before.cut or after.cut:
         words = f"`{now.result.command}` has too many tests to compare them all by name"
-        return Compared(change=_change(base, now), remarks=(words,))
+        return IdComparison(change=_change(base, now), remarks=(words,))
     gone = [name for name, outcome in before.tests.items() if outcome not in OFF and name not in after.tests]
-    gone = [name for name in gone if renamed is None or not _moved(name, before, after, renamed)]
+    gone = [name for name in gone if renamed is None or not _has_moved(name, before, after, renamed)]
     off = [name for name, outcome in before.tests.items() if outcome not in OFF and after.tests.get(name) in OFF]
     # A check that passes with failing tests at the base is lenient by itself.
     lax = {name for name, outcome in before.tests.items() if outcome == "failed" and base.result.passed}
     failing = [name for name, outcome in after.tests.items() if outcome == "failed" and name not in lax]
     lenient = {name for name in (*gone, *off) if excused(name) or _may_change(name, before, after)}
-    replaced = _replaced(gone, before, after) - lenient
+    replaced = _replaced_ids(gone, before, after) - lenient
     stood_in = {name for name in gone if before.tests[name] == "failed" and _runs_now(name, after)} - lenient
     missed = [name for name in gone if name not in lenient | replaced | stood_in]
     outside = [name for name in stood_in if not _runs_now(name, after, before)]
@@ -69,34 +72,38 @@ def compare(
     missed = [name for name in missed if name not in others]
     unseen = [name for name, outcome in after.tests.items() if outcome in OFF and name not in before.tests]
     limits = [
-        *_said("failed at the base outside of their tests", outside, "failed at the base outside of its tests"),
-        *_said("of the base run under other names", sorted(others), "of the base runs under another name"),
-        *_said("are skipped, and the base did not come to them", unseen if stood_in else (),
+        *_tests_text("failed at the base outside of their tests", outside, "failed at the base outside of its tests"),
+        *_tests_text("of the base run under other names", sorted(others), "of the base runs under another name"),
+        *_tests_text("are skipped, and the base did not come to them", unseen if stood_in else (),
                "is skipped, and the base did not come to it"),
     ]  # fmt: skip
     against = [
-        *_said("do not run any more", missed, "does not run any more"),
-        *_said("are skipped here and ran at the base", [name for name in off if name not in lenient],
+        *_tests_text("do not run any more", missed, "does not run any more"),
+        *_tests_text("are skipped here and ran at the base", [name for name in off if name not in lenient],
                "is skipped here and ran at the base"),
-        *_said("fail although the check ended with 0", failing, "fails although the check ended with 0"),
+        *_tests_text("fail although the check ended with 0", failing, "fails although the check ended with 0"),
     ]  # fmt: skip
-    remarks = _said("of the base do not run or are skipped", sorted(lenient), "of the base does not run or is skipped")
-    remarks += _said("have other ids in each run", sorted(replaced), "has another id in each run")
+    remarks = _tests_text(
+        "of the base do not run or are skipped", sorted(lenient), "of the base does not run or is skipped"
+    )
+    remarks += _tests_text("have other ids in each run", sorted(replaced), "has another id in each run")
     change = _change(base, now, tuple(name for name in gone if name not in stood_in), tuple(off))
-    return Compared(change=change, against=tuple(against), limits=tuple(limits), remarks=tuple(remarks))
+    return IdComparison(change=change, against=tuple(against), limits=tuple(limits), remarks=tuple(remarks))
 
 
-def _counted(base: Seen, now: Seen) -> Compared:
+def _compare_counts(base: CheckObservation, now: CheckObservation) -> IdComparison:
     """Compare by the counts that a check printed, where no reporter saw its tests."""
-    before, after = ran(base.result.tests), ran(now.result.tests)
+    before, after = count_run(base.result.tests), count_run(now.result.tests)
     change = TestChange(command=now.result.command, before=before, after=after)
     if not before or (after or 0) >= before:
-        return Compared(change=change)
+        return IdComparison(change=change)
     words = f"`{now.result.command}` ran {after or 0} tests; at the base it was {before}"
-    return Compared(change=change, limits=(words,)) if after else Compared(change=change, against=(words,))
+    return IdComparison(change=change, limits=(words,)) if after else IdComparison(change=change, against=(words,))
 
 
-def _change(base: Seen, now: Seen, missing: Sequence[str] = (), skipped: Sequence[str] = ()) -> TestChange:
+def _change(
+    base: CheckObservation, now: CheckObservation, missing: Sequence[str] = (), skipped: Sequence[str] = ()
+) -> TestChange:
     before = base.report.tests if base.report else {}
     after = now.report.tests if now.report else {}
     fixed = [name for name, outcome in after.items() if outcome == "passed" and before.get(name) != "passed"]
@@ -118,7 +125,7 @@ def stem(name: str) -> str:
 
 def _may_change(name: str, before: Report, after: Report) -> bool:
     """Tell whether a test that passed may rightly be gone: other parameters of it pass, or it stood in the product."""
-    return before.tests[name] == "passed" and (_sibling_passes(name, after) or _doctest(name))
+    return before.tests[name] == "passed" and (_sibling_passes(name, after) or _is_doctest(name))
 
 
 def _runs_now(name: str, after: Report, before: Report | None = None) -> bool:
@@ -136,7 +143,7 @@ def _runs_now(name: str, after: Report, before: Report | None = None) -> bool:
     )
 
 
-def may_be_unstable(base: Seen, now: Seen) -> bool:
+def may_be_unstable(base: CheckObservation, now: CheckObservation) -> bool:
     """Tell whether ids of the base are gone and as many others came: they may be other ones in each run."""
     before, after = base.report, now.report
     if before is None or after is None or before.unstable or before.cut or after.cut:
@@ -145,7 +152,7 @@ def may_be_unstable(base: Seen, now: Seen) -> bool:
     return bool(gone) and bool(_enough(gone, before, after))
 
 
-def with_unstable(base: Seen, again: Seen) -> Seen:
+def with_unstable(base: CheckObservation, again: CheckObservation) -> CheckObservation:
     """Note which ids of a run another run of the same tree does not have."""
     if base.report is None or again.report is None:
         return base
@@ -156,7 +163,7 @@ def with_unstable(base: Seen, again: Seen) -> Seen:
     return structs.replace(base, report=structs.replace(base.report, unstable=unstable))
 
 
-def _replaced(gone: Sequence[str], before: Report, after: Report) -> set[str]:
+def _replaced_ids(gone: Sequence[str], before: Report, after: Report) -> set[str]:
     """Return ids that are other ones in each run of the base as well, where as many tests of their kind pass now."""
     unstable = {*before.unstable}
     return _enough([name for name in gone if name in unstable], before, after) if unstable else set()
@@ -186,7 +193,7 @@ def _sibling_passes(name: str, after: Report) -> bool:
     return own != name and any(outcome == "passed" and stem(other) == own for other, outcome in after.tests.items())
 
 
-def _doctest(name: str) -> bool:
+def _is_doctest(name: str) -> bool:
     """Tell the id of a doctest in a product file: `pkg/mod.py::pkg.mod.function`."""
     path, _, rest = name.partition("::")
     dotted = ".".join(PurePosixPath(path).with_suffix("").parts)
@@ -194,7 +201,7 @@ def _doctest(name: str) -> bool:
     return bool(rest) and not roles.is_test(path) and rest.startswith((module, dotted)) and "::" not in rest
 
 
-def _moved(name: str, before: Report, after: Report, renamed: Mapping[str, str]) -> bool:
+def _has_moved(name: str, before: Report, after: Report, renamed: Mapping[str, str]) -> bool:
     """Tell whether a test runs under another name now: only files that are as good as the base's are there."""
     own = re.sub(r"\w+", lambda word: renamed.get(word[0], word[0]), _without_file(name))
     return any(
@@ -211,7 +218,7 @@ def _without_file(name: str) -> str:
     return rest if mark else ".".join(name.split(".")[-2:])
 
 
-def _said(many: str, names: Sequence[str], one: str) -> list[str]:
+def _tests_text(many: str, names: Sequence[str], one: str) -> list[str]:
     if not names:
         return []
     if len(names) == 1:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
-from corral.model import Seen
+from corral.model import CheckObservation
 from corral.rules.checks import added_files
 from corral.rules.checks.steering import roles, table
 
@@ -35,7 +35,7 @@ class Meddling(Struct):
         return bool(self.against or self.limits)
 
 
-def found(before: Seen, now: Seen, product: Collection[str]) -> Meddling:
+def find_meddling(before: CheckObservation, now: CheckObservation, product: Collection[str]) -> Meddling:
     """Compare a run with the one at the base; `product`: the files of the work itself, which it may change.
 
     It speaks against the work where tests are concerned and the base's run came as far and did not do so; else
@@ -45,10 +45,10 @@ def found(before: Seen, now: Seen, product: Collection[str]) -> Meddling:
     if now.left:
         meddling.limits.append(f"`{command}` left programs running: {_some(list(now.left))}")
     meddling.limits += added_files.limits(now)
-    touched = list(_touched(now, product))
+    touched = list(_touched_files(now, product))
     came_as_far = before.result.passed or bool(before.report and before.report.tests)
     new = [each for each in touched if each not in before.touched]
-    strong = [each for each in new if _of_tests(each, command)] if came_as_far else []
+    strong = [each for each in new if _concerns_tests(each, command)] if came_as_far else []
     if strong:
         meddling.against.append(f"`{command}` changed files of its own tests while it ran: {_some(strong)}")
     if others := [each for each in touched if each not in strong]:
@@ -56,17 +56,17 @@ def found(before: Seen, now: Seen, product: Collection[str]) -> Meddling:
     return meddling
 
 
-def _touched(now: Seen, product: Collection[str]) -> Iterator[str]:
+def _touched_files(now: CheckObservation, product: Collection[str]) -> Iterator[str]:
     own = {*product}
     for each in now.touched:
         path = HOW.sub("", each)
         if path in own or added_files.LOCKS.search(path):
             continue
-        if not roles.is_code(path) or _of_tests(each, now.result.command):
+        if not roles.is_code(path) or _concerns_tests(each, now.result.command):
             yield each
 
 
-def _of_tests(words: str, command: str) -> bool:
+def _concerns_tests(words: str, command: str) -> bool:
     """Tell a file that tests read or that steers them; others may be made anew by a build."""
     path = HOW.sub("", words)
     own = {each.lower() for each in roles.WORD.findall(path)}

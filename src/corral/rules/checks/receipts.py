@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, structs
 from corral.model import ENCODER, Attempt, CheckResult, Evidence, Receipt
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ReceiptFacts(Struct, frozen=True, kw_only=True):
     """What there is today, in the repository and in the store, of an attempt that has a receipt."""
 
     attempt: Attempt
@@ -36,7 +36,7 @@ class Point(Struct, frozen=True):
     words: str = ""
 
 
-class Verified(Struct, frozen=True, kw_only=True):
+class ReceiptVerification(Struct, frozen=True, kw_only=True):
     """One receipt, held against the world."""
 
     attempt: str
@@ -61,10 +61,10 @@ def _seal(receipt: Receipt, key: bytes) -> str:
     return hmac.new(key, ENCODER.encode(structs.replace(receipt, seal="")), hashlib.sha256).hexdigest()
 
 
-def verify(receipt: Receipt, found: Found) -> Verified:
+def verify(receipt: Receipt, found: ReceiptFacts) -> ReceiptVerification:
     """Hold a receipt against what is found; it holds only if every point does."""
     points = tuple(_points(receipt, found))
-    return Verified(
+    return ReceiptVerification(
         attempt=receipt.attempt,
         agent=receipt.agent,
         commit=receipt.commit,
@@ -74,34 +74,34 @@ def verify(receipt: Receipt, found: Found) -> Verified:
     )
 
 
-def _points(receipt: Receipt, found: Found) -> list[Point]:
+def _points(receipt: Receipt, found: ReceiptFacts) -> list[Point]:
     if not found.commit:
         return [
             Point("commit", holds=False, words=f"{receipt.commit} is not in the repository any more"),
-            _sealed(receipt, found),
+            _seal_point(receipt, found),
         ]
     points = [
         Point("commit", holds=True),
-        _same("tree", receipt.tree, found.tree),
-        _same("diff", receipt.diff_sha256, found.diff_sha256),
+        _same_point("tree", receipt.tree, found.tree),
+        _same_point("diff", receipt.diff_sha256, found.diff_sha256),
         Point(
             "ref",
             holds=found.hidden in (None, receipt.commit),
             words="" if found.hidden in (None, receipt.commit) else f"the attempt's own ref points to {found.hidden}",
         ),
-        _noted(receipt, found),
-        _recorded(receipt, found.attempt),
-        _sealed(receipt, found),
+        _note_point(receipt, found),
+        _record_point(receipt, found.attempt),
+        _seal_point(receipt, found),
     ]
     if found.task_sha256 is not None:
-        points.append(_same("task", receipt.task_sha256, found.task_sha256))
+        points.append(_same_point("task", receipt.task_sha256, found.task_sha256))
     if found.again is not None:
-        points += _checked(receipt.checks, found.again)
-        points += _graded(receipt, found)
+        points += _check_points(receipt.checks, found.again)
+        points += _grade_points(receipt, found)
     return points
 
 
-def _graded(receipt: Receipt, found: Found) -> list[Point]:
+def _grade_points(receipt: Receipt, found: ReceiptFacts) -> list[Point]:
     """Compare the grade with what the same runs come to now; a receipt of an older version has none."""
     if receipt.evidence is UNSET:
         return []
@@ -112,7 +112,7 @@ def _graded(receipt: Receipt, found: Found) -> list[Point]:
     return [Point("evidence", holds=holds, words=words + (f": {reasons}" if reasons and not holds else ""))]
 
 
-def _other_programs(receipt: Receipt, found: Found) -> tuple[str, ...]:
+def _other_programs(receipt: Receipt, found: ReceiptFacts) -> tuple[str, ...]:
     """Say with which versions of programs it was proven, where others run now."""
     then = receipt.programs if receipt.programs is not UNSET else ()
     if found.again is None or not then or not found.programs or {*then} == {*found.programs}:
@@ -120,12 +120,12 @@ def _other_programs(receipt: Receipt, found: Found) -> tuple[str, ...]:
     return (f"its checks ran with {', '.join(then)}, and run with {', '.join(found.programs)} now",)
 
 
-def _same(what: str, said: str, now: str | None) -> Point:
+def _same_point(what: str, said: str, now: str | None) -> Point:
     holds = said == now
     return Point(what, holds=holds, words="" if holds else f"the receipt says {said}, it is {now}")
 
 
-def _noted(receipt: Receipt, found: Found) -> Point:
+def _note_point(receipt: Receipt, found: ReceiptFacts) -> Point:
     if found.note is None:
         return Point("note", holds=False, words="the note on the commit is gone")
     holds = found.note.strip() == text(receipt).strip()
@@ -134,7 +134,7 @@ def _noted(receipt: Receipt, found: Found) -> Point:
     )
 
 
-def _recorded(receipt: Receipt, attempt: Attempt) -> Point:
+def _record_point(receipt: Receipt, attempt: Attempt) -> Point:
     names = ("status", "commit", "agent", "checks", "cost", "tokens", "sandbox")
     other = [name for name in names if getattr(attempt, name) != getattr(receipt, name)]
     other += ["evidence"] if receipt.evidence is not UNSET and attempt.evidence != receipt.evidence else []
@@ -142,7 +142,7 @@ def _recorded(receipt: Receipt, attempt: Attempt) -> Point:
     return Point("record", holds=not other, words=words)
 
 
-def _sealed(receipt: Receipt, found: Found) -> Point:
+def _seal_point(receipt: Receipt, found: ReceiptFacts) -> Point:
     if not receipt.seal:
         return Point("seal", holds=False, words="it has no seal: an older corral made it, or somebody took it off")
     if found.key is None:
@@ -151,7 +151,7 @@ def _sealed(receipt: Receipt, found: Found) -> Point:
     return Point("seal", holds=holds, words="" if holds else "it was changed after it was sealed")
 
 
-def _checked(said: Sequence[CheckResult], again: Sequence[CheckResult]) -> list[Point]:
+def _check_points(said: Sequence[CheckResult], again: Sequence[CheckResult]) -> list[Point]:
     found: list[Point] = []
     for then, now in zip(said, again, strict=True):
         same = then.passed == now.passed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from corral.model import Seen, TestOrder
-from corral.rules.checks.altering import Altered
+from corral.model import CheckObservation, TestOrder
+from corral.rules.checks.altering import AlteredFiles
 from corral.rules.checks.id_changes import stem
 
 #: Test programs whose reporters can choose tests and their order.
@@ -15,14 +15,14 @@ LEAST_SECONDS, SHARE = 0.3, 0.2  #: for which tests run in another order: at lea
 WORDS = "has tests that pass only by chance, or only in their usual order"
 
 
-def altered_alone(altered: Altered, *, every: bool) -> TestOrder | None:
+def order_alone(altered: AlteredFiles, *, every: bool) -> TestOrder | None:
     """Return the order in which altered tests run alone; None: what else runs may decide. `every`: all parameters."""
     if not altered.tests or altered.scripts:
         return None
     return TestOrder(only=tuple(each.id for each in altered.tests), most=0 if every else MOST_PARAMETERS)
 
 
-def turned(ids: Iterable[str], runs: Sequence[Seen], seconds: float) -> TestOrder | None:
+def reversed_order(ids: Iterable[str], runs: Sequence[CheckObservation], seconds: float) -> TestOrder | None:
     """Return the opposite order, files of these tests first; None: no reporter can change it, or there is no order."""
     able = [each.report for each in runs if each.report and ABLE & {*each.report.runners}]
     if not any(len(each.tests) > 1 for each in able):
@@ -35,7 +35,7 @@ def _file(test: str) -> str:
     return test.partition("::")[0] if "::" in test else stem(test).rpartition(".")[0]
 
 
-def limits(now: Seen, again: Seen) -> list[str]:
+def limits(now: CheckObservation, again: CheckObservation) -> list[str]:
     """Say which tests passed and fail in another order."""
     passed, ends = (each.report.tests if each.report else {} for each in (now, again))
     failed = [name for name, end in ends.items() if end == "failed" and passed.get(name) == "passed"]

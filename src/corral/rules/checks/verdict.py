@@ -87,7 +87,7 @@ def of_output(
         return told, Verdict(verdict.status, structs.replace(verdict.error, lasting=True))
     if verdict is not None:
         return told, verdict
-    taken = output.printed(ended.text, schema) if command else output.take(ended, schema)
+    taken = output.take_printed(ended.text, schema) if command else output.take(ended, schema)
     if not taken.misfits:
         return taken.value, None
     words = f"its output does not fit: {'; '.join(taken.misfits)}"

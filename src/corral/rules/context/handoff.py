@@ -15,7 +15,7 @@ MOST_WORDS = 6000  #: of one node's output in the prompt; the whole lies beside 
 MOST_FILES = 50
 
 
-class Handed(Struct, frozen=True):
+class NodeHandoff(Struct, frozen=True):
     """What one node hands on."""
 
     node: str
@@ -29,7 +29,7 @@ class Handoff(Struct, frozen=True):
     files: tuple[tuple[str, str], ...] = ()
 
 
-def build(handed: Sequence[Handed]) -> Handoff:
+def build(handed: Sequence[NodeHandoff]) -> Handoff:
     """Tell the next agent about the nodes it needs, in their order."""
     if not handed:
         return Handoff()
@@ -46,7 +46,7 @@ def build(handed: Sequence[Handed]) -> Handoff:
     return Handoff("\n\n".join(parts), tuple(files))
 
 
-def _section(handed: Handed, words: str) -> str:
+def _section(handed: NodeHandoff, words: str) -> str:
     attempt = handed.attempt
     who = f"{attempt.agent}{f', {attempt.role}' if attempt.role else ''}"
     lines = [f"## {handed.node} ({who}, {attempt.status})"]

@@ -26,14 +26,14 @@ EVERYBODY = "all"
 PARENT = "parent"
 
 
-class Box(Struct, frozen=True):
+class MailAddress(Struct, frozen=True):
     """Where letters lie until they are read: by a node's attempts, whichever is at work, or by one attempt alone."""
 
     run: str
     name: str
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class MailNode(Struct, frozen=True, kw_only=True):
     """A node of the run, as one who writes to it must know it."""
 
     node: str
@@ -41,57 +41,57 @@ class Place(Struct, frozen=True, kw_only=True):
     attempts: tuple[str, ...] = ()  #: at work on it now
 
 
-class Circle(Struct, frozen=True, kw_only=True):
+class MailRecipients(Struct, frozen=True, kw_only=True):
     """All that one attempt may write to."""
 
     run: str
     node: str
     attempt: str
-    places: Sequence[Place]
-    parent: Box | None = None  #: the attempt that spawned this run
-    children: Sequence[Box] = ()  #: the runs that this attempt spawned
+    places: Sequence[MailNode]
+    parent: MailAddress | None = None  #: the attempt that spawned this run
+    children: Sequence[MailAddress] = ()  #: the runs that this attempt spawned
 
 
-def addressed(to: str, circle: Circle) -> list[Box]:
+def addresses_of(to: str, circle: MailRecipients) -> list[MailAddress]:
     """Return the boxes that a letter goes to; it never leaves the run, its parent and its children."""
     if to == EVERYBODY:
         return _everybody(circle)
     if to == PARENT:
         if circle.parent is None:
-            raise BadRequest("nobody spawned this run: there is no parent to write to", hint=_known(circle))
+            raise BadRequest("nobody spawned this run: there is no parent to write to", hint=_recipients_hint(circle))
         return [circle.parent]
     for child in circle.children:
         if to == child.run:
             return [child]
     for place in circle.places:
         if to in place.attempts or to == place.node:
-            return _at(place, to, circle)
-    raise BadRequest(f"there is nobody called `{to[:80]}` in this run", hint=_known(circle))
+            return _addresses_at(place, to, circle)
+    raise BadRequest(f"there is nobody called `{to[:80]}` in this run", hint=_recipients_hint(circle))
 
 
-def _everybody(circle: Circle) -> list[Box]:
+def _everybody(circle: MailRecipients) -> list[MailAddress]:
     found = [box for place in circle.places if not place.over for box in _copies(place, circle)]
     if not found:
-        raise BadRequest("nobody else is at work in this run, or will be", hint=_known(circle))
+        raise BadRequest("nobody else is at work in this run, or will be", hint=_recipients_hint(circle))
     return found
 
 
-def _at(place: Place, to: str, circle: Circle) -> list[Box]:
+def _addresses_at(place: MailNode, to: str, circle: MailRecipients) -> list[MailAddress]:
     if to == circle.attempt or (to == circle.node and len(place.attempts) < 2):
-        raise BadRequest("that is you", hint=_known(circle))
+        raise BadRequest("that is you", hint=_recipients_hint(circle))
     if place.over:
-        raise BadRequest(f"`{to}` is over: nobody would read it", hint=_known(circle))
-    return [Box(circle.run, to)] if to in place.attempts else _copies(place, circle)
+        raise BadRequest(f"`{to}` is over: nobody would read it", hint=_recipients_hint(circle))
+    return [MailAddress(circle.run, to)] if to in place.attempts else _copies(place, circle)
 
 
-def _copies(place: Place, circle: Circle) -> list[Box]:
+def _copies(place: MailNode, circle: MailRecipients) -> list[MailAddress]:
     """Return one box for a node, or one for each of those who race on it; never the writer's own."""
     if len(place.attempts) > 1:
-        return [Box(circle.run, attempt) for attempt in place.attempts if attempt != circle.attempt]
-    return [Box(circle.run, place.node)] if place.node != circle.node else []
+        return [MailAddress(circle.run, attempt) for attempt in place.attempts if attempt != circle.attempt]
+    return [MailAddress(circle.run, place.node)] if place.node != circle.node else []
 
 
-def signature(circle: Circle, box: Box) -> str:
+def signature(circle: MailRecipients, box: MailAddress) -> str:
     """Return the name under which the reader can answer."""
     if box.run != circle.run:
         return circle.run if circle.parent == box else PARENT
@@ -99,7 +99,7 @@ def signature(circle: Circle, box: Box) -> str:
     return circle.attempt if here and len(here.attempts) > 1 else circle.node
 
 
-def fits(text: str) -> None:
+def check_length(text: str) -> None:
     size = len(text.encode(errors="replace"))
     if not text.strip():
         raise BadRequest("the letter is empty", hint="give it a text")
@@ -110,7 +110,7 @@ def fits(text: str) -> None:
         )
 
 
-def room(sent: int, copies: int, fullest: int) -> None:
+def check_capacity(sent: int, copies: int, fullest: int) -> None:
     """Refuse what would flood: by the writer's count, or by what waits in the fullest of the boxes."""
     if sent + copies > MOST_SENT:
         raise BadRequest(f"this attempt has written {sent} letters; {MOST_SENT} are the most")
@@ -118,7 +118,7 @@ def room(sent: int, copies: int, fullest: int) -> None:
         raise BadRequest(f"the box is full: {fullest} letters wait to be read there", hint="wait until they are read")
 
 
-def others(circle: Circle) -> list[str]:
+def others(circle: MailRecipients) -> list[str]:
     """Return whom a letter can be written to by name; of those who race with the writer, each for itself."""
     names = [place.node for place in circle.places if not place.over and place.node != circle.node]
     here = [place for place in circle.places if place.node == circle.node]
@@ -127,7 +127,7 @@ def others(circle: Circle) -> list[str]:
     return [*names, *(child.run for child in circle.children)]
 
 
-def _known(circle: Circle) -> str:
+def _recipients_hint(circle: MailRecipients) -> str:
     names = others(circle)
     names += [each for place in circle.places if place.node != circle.node and len(place.attempts) > 1
               for each in place.attempts]  # fmt: skip

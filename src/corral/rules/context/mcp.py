@@ -20,14 +20,14 @@ PARSE, INVALID, NO_METHOD, BAD_PARAMETERS, UNSUPPORTED = -32700, -32600, -32601,
 Id = str | int
 
 
-class _Message(Struct, frozen=True):
+class _RpcMessage(Struct, frozen=True):
     jsonrpc: Literal["2.0"]
     method: str | UnsetType = UNSET
     id: Id | UnsetType | None = UNSET
     params: Raw = Raw(b"{}")
 
 
-class _Call(Struct, frozen=True):
+class _CallParameters(Struct, frozen=True):
     name: str
     arguments: Raw = Raw(b"{}")
 
@@ -44,7 +44,7 @@ class _Parameters(Struct, frozen=True):
     meta: _Meta = msgspec.field(default_factory=_Meta, name="_meta")
 
 
-class Call(Struct, frozen=True):
+class McpCall(Struct, frozen=True):
     """A tool is to be called; its answer is made with `returned`."""
 
     id: Id
@@ -53,7 +53,7 @@ class Call(Struct, frozen=True):
     modern: bool
 
 
-class Answer(Struct, frozen=True):
+class McpReply(Struct, frozen=True):
     """What goes back at once."""
 
     body: dict[str, Any]
@@ -65,42 +65,42 @@ class Server(Struct, frozen=True):
     name: str
     version: str
     instructions: str
-    offered: Sequence[tools.Tool]
+    offered: Sequence[tools.ToolListing]
 
 
-def read(body: bytes, server: Server) -> tuple[list[Call | Answer], bool]:
+def read(body: bytes, server: Server) -> tuple[list[McpCall | McpReply], bool]:
     """Return what a body asks for, and whether it was a batch; nothing for what wants no answer."""
     try:
         messages = msgspec.json.decode(body, type=list[Raw]) if body.lstrip()[:1] == b"[" else [Raw(body)]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return [refused(None, PARSE, "no JSON")], False
+        return [error_reply(None, PARSE, "no JSON")], False
     if not 0 < len(messages) <= MOST_BATCH:
-        return [refused(None, INVALID, f"a batch of 1 to {MOST_BATCH} messages")], False
+        return [error_reply(None, INVALID, f"a batch of 1 to {MOST_BATCH} messages")], False
     batch = body.lstrip()[:1] == b"["
     return [found for message in messages if (found := _one(message, server)) is not None], batch
 
 
-def _one(raw: Raw, server: Server) -> Call | Answer | None:
+def _one(raw: Raw, server: Server) -> McpCall | McpReply | None:
     try:
-        message = msgspec.json.decode(raw, type=_Message)
+        message = msgspec.json.decode(raw, type=_RpcMessage)
     except msgspec.ValidationError:
-        return refused(None, INVALID, "no message of JSON-RPC 2.0")
+        return error_reply(None, INVALID, "no message of JSON-RPC 2.0")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return refused(None, PARSE, "no JSON")
+        return error_reply(None, PARSE, "no JSON")
     if message.method is UNSET or message.id is UNSET or message.id is None:
         return None  # a notification, or an answer to something that was never asked
     try:
-        return _asked(message.id, message.method, message.params, server)
+        return _answer_request(message.id, message.method, message.params, server)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return refused(message.id, BAD_PARAMETERS, f"{message.method[:80]}: these are no parameters of it")
+        return error_reply(message.id, BAD_PARAMETERS, f"{message.method[:80]}: these are no parameters of it")
 
 
-def _asked(asked: Id, method: str, parameters: Raw, server: Server) -> Call | Answer:
+def _answer_request(asked: Id, method: str, parameters: Raw, server: Server) -> McpCall | McpReply:
     version = msgspec.json.decode(parameters, type=_Parameters | None) or _Parameters()
     modern = version.meta.version == MODERN
     if version.meta.version and not modern and version.meta.version not in HANDSHAKE:
         data = {"supported": [MODERN, *HANDSHAKE], "requested": version.meta.version}
-        return refused(asked, UNSUPPORTED, "a revision of the protocol that is not known here", data)
+        return error_reply(asked, UNSUPPORTED, "a revision of the protocol that is not known here", data)
     about = {"name": server.name, "version": server.version}
     said: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": about, "instructions": server.instructions}
     match method:
@@ -116,10 +116,10 @@ def _asked(asked: Id, method: str, parameters: Raw, server: Server) -> Call | An
             offered = msgspec.to_builtins(server.offered)
             return _result(asked, {"tools": offered, **(_lasting() if modern else {})}, modern=modern)
         case "tools/call":
-            call = msgspec.json.decode(parameters, type=_Call)
-            return Call(asked, call.name, bytes(call.arguments), modern)
+            call = msgspec.json.decode(parameters, type=_CallParameters)
+            return McpCall(asked, call.name, bytes(call.arguments), modern)
         case _:
-            return refused(asked, NO_METHOD, "no such method")
+            return error_reply(asked, NO_METHOD, "no such method")
 
 
 def _lasting() -> dict[str, Any]:
@@ -127,17 +127,17 @@ def _lasting() -> dict[str, Any]:
     return {"ttlMs": 3_600_000, "cacheScope": "private"}
 
 
-def returned(call: Call, text: str, *, failed: bool = False) -> Answer:
+def call_reply(call: McpCall, text: str, *, failed: bool = False) -> McpReply:
     """Make the answer to a call."""
     content = [{"type": "text", "text": text}]
     return _result(call.id, {"content": content, "isError": failed}, modern=call.modern)
 
 
-def _result(asked: Id, result: dict[str, Any], *, modern: bool = False) -> Answer:
+def _result(asked: Id, result: dict[str, Any], *, modern: bool = False) -> McpReply:
     whole = {**result, "resultType": "complete"} if modern else result
-    return Answer({"jsonrpc": "2.0", "id": asked, "result": whole})
+    return McpReply({"jsonrpc": "2.0", "id": asked, "result": whole})
 
 
-def refused(asked: Id | None, code: int, words: str, data: object = None) -> Answer:
+def error_reply(asked: Id | None, code: int, words: str, data: object = None) -> McpReply:
     error = {"code": code, "message": words, **({"data": data} if data is not None else {})}
-    return Answer({"jsonrpc": "2.0", "id": asked, "error": error})
+    return McpReply({"jsonrpc": "2.0", "id": asked, "error": error})

@@ -25,7 +25,7 @@ def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: 
     return "\n\n".join(parts)
 
 
-def conflicting(files: Sequence[str]) -> str:
+def conflicting_merges(files: Sequence[str]) -> str:
     """Tell an agent that the steps before it do not go together."""
     listed = "\n".join(f"- {name}" for name in files)
     return (
@@ -35,13 +35,13 @@ def conflicting(files: Sequence[str]) -> str:
     )
 
 
-def continued(steers: Sequence[str] = ()) -> str:
+def resume_prompt(steers: Sequence[str] = ()) -> str:
     """Return what an agent hears when its own session goes on after an interruption."""
     going_on = "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."
     return "\n\n".join([going_on, *steers])
 
 
-def steered(task: Task, steers: Sequence[str], *, remembers: bool, guide: str = "") -> str:
+def steer_prompt(task: Task, steers: Sequence[str], *, remembers: bool, guide: str = "") -> str:
     """Return what an agent hears that had ended its turn when a person had something to add."""
     if remembers:
         return "\n\n".join(steers)

@@ -158,7 +158,7 @@ def missing(text: str, must: Sequence[str]) -> list[str]:
     return [item for item in must if " ".join(item.split()) not in flat]
 
 
-def completed(text: str, task: Task, facts: Facts, steers: Sequence[str] = ()) -> str:
+def complete_summary(text: str, task: Task, facts: Facts, steers: Sequence[str] = ()) -> str:
     """Put what must be kept before a summary that a model wrote, so that none of it hangs on that model."""
     kept = build(task, structs.replace(facts, steps=[]), 0, steers)
     return f"{kept}\n\n## What was done\n\n{text.strip()}"

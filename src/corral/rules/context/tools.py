@@ -162,7 +162,7 @@ class Hints(Struct, frozen=True, rename="camel"):
     open_world_hint: bool = False
 
 
-class Tool(Struct, frozen=True):
+class ToolListing(Struct, frozen=True):
     """One tool as it is listed; its result is JSON in a text."""
 
     name: str
@@ -173,7 +173,7 @@ class Tool(Struct, frozen=True):
 
 def _name(kind: type[Struct]) -> str:
     name = kind.__name__
-    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).lstrip("_")
+    return "".join("_" + message.lower() if message.isupper() else message for message in name).lstrip("_")
 
 
 KINDS: dict[str, type[Arguments]] = {
@@ -185,14 +185,14 @@ KINDS: dict[str, type[Arguments]] = {
 }  # fmt: skip
 
 
-def listed() -> tuple[Tool, ...]:
+def list_tools() -> tuple[ToolListing, ...]:
     """Return all tools, with schemas that need no references to be followed."""
     (schemas, parts) = msgspec.json.schema_components(tuple(KINDS.values()))
-    found: list[Tool] = []
+    found: list[ToolListing] = []
     for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
         part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
         hints = Hints(read_only_hint=kind is not SpawnTask)
-        found.append(Tool(name, " ".join((kind.__doc__ or "").split()), part, hints))
+        found.append(ToolListing(name, " ".join((kind.__doc__ or "").split()), part, hints))
     return tuple(found)
 
 

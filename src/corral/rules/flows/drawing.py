@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from corral.model.flow import Flow, Node
-from corral.rules.flows.layout import Line, Spot, layers, picture
+from corral.rules.flows.layout import EdgeLine, NodeRect, layers, picture
 
 SIGNS = {"done": "+", "failed": "x", "timed_out": "x", "running": ">", "waiting": "?", "skipped": "-", "queued": "."}
 ARROWS = {"success": "-->", "failure": "-. failure .->", "always": "-. always .->"}
@@ -92,7 +92,7 @@ def svg(flow: Flow, states: Mapping[str, str] | None = None) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _line(line: Line) -> str:
+def _line(line: EdgeLine) -> str:
     dashes = "" if line.on == "success" else ' stroke-dasharray="4 3"'
     drawn = f'<path class="edge {line.on}" d="{line.path}" fill="none" stroke="#888"{dashes}/>'
     if line.on == "success":
@@ -101,7 +101,7 @@ def _line(line: Line) -> str:
     return f"{drawn}{words}{line.on}</text>"
 
 
-def _box(node: Node, spot: Spot, status: str) -> str:
+def _box(node: Node, spot: NodeRect, status: str) -> str:
     x, y = spot.x, spot.y
     colour = COLOURS.get(status, "#666")
     words = what(node)

@@ -25,7 +25,7 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-class Wrong(ValueError):
+class ExpressionError(ValueError):
     """An expression that cannot be read, or that asks for what is not there."""
 
 
@@ -76,14 +76,14 @@ def _bare(text: str) -> str:
 
 def _parse(text: str) -> ast.expr:
     if not text:
-        raise Wrong("it is empty")
+        raise ExpressionError("it is empty")
     if len(text) > MOST_CHARACTERS:
-        raise Wrong(f"it is longer than {MOST_CHARACTERS} characters")
+        raise ExpressionError(f"it is longer than {MOST_CHARACTERS} characters")
     try:
         tree = ast.parse(spelling.for_python(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
-        raise Wrong(f"it cannot be read: {spelling.foreign_sign(text) or words}") from None
+        raise ExpressionError(f"it cannot be read: {spelling.foreign_sign(text) or words}") from None
     parts = list(ast.walk(tree))
     for part in parts:
         if isinstance(part, ast.Name):
@@ -91,7 +91,7 @@ def _parse(text: str) -> ast.expr:
         elif isinstance(part, ast.Attribute):
             part.attr = spelling.plain(part.attr)
     if len(parts) > MOST_PARTS:
-        raise Wrong("it has too many parts")
+        raise ExpressionError("it has too many parts")
     for part in parts:
         _allow(part)
     return tree
@@ -107,19 +107,21 @@ def _allow(part: ast.AST) -> None:
         return
     if isinstance(part, ast.Attribute):
         if part.attr.startswith("_"):
-            raise Wrong(f"`.{part.attr}` is not a field")
+            raise ExpressionError(f"`.{part.attr}` is not a field")
         return
     if isinstance(part, ast.Constant) and isinstance(part.value, str | int | float | bool | None):
         return
     if isinstance(part, ast.Call):
         if isinstance(part.func, ast.Name) and part.func.id == "len" and len(part.args) == 1 and not part.keywords:
             return
-        raise Wrong("only `len(...)` can be called")
+        raise ExpressionError("only `len(...)` can be called")
     if isinstance(part, ast.BinOp):
-        raise Wrong(f"`{ast.unparse(part)[:60]}` has no place in it: nothing is computed here" + _dashes(part))
+        raise ExpressionError(
+            f"`{ast.unparse(part)[:60]}` has no place in it: nothing is computed here" + _dashes(part)
+        )
     if isinstance(part, ast.Set):
-        raise Wrong("braces have no place in it: leave `{{` and `}}` out")
-    raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+        raise ExpressionError("braces have no place in it: leave `{{` and `}}` out")
+    raise ExpressionError(f"`{type(part).__name__.lower()}` has no place in it")
 
 
 def _dashes(part: ast.BinOp) -> str:
@@ -165,7 +167,7 @@ def _value(part: ast.expr, known: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0
                 _value(left, known), [(op, _value(other, known)) for op, other in zip(ops, others, strict=True)]
             )
         case _:
-            raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+            raise ExpressionError(f"`{type(part).__name__.lower()}` has no place in it")
 
 
 def _compare(left: Any, rest: Sequence[tuple[ast.cmpop, Any]]) -> bool:
@@ -173,7 +175,7 @@ def _compare(left: Any, rest: Sequence[tuple[ast.cmpop, Any]]) -> bool:
         try:
             holds = COMPARE[type(op)](left, right)
         except TypeError:
-            raise Wrong(f"{_kind(left)} cannot be compared with {_kind(right)}") from None
+            raise ExpressionError(f"{_kind(left)} cannot be compared with {_kind(right)}") from None
         if not holds:
             return False
         left = right
@@ -183,7 +185,7 @@ def _compare(left: Any, rest: Sequence[tuple[ast.cmpop, Any]]) -> bool:
 def _field(value: Any, name: str, where: str) -> Any:
     if isinstance(value, Mapping) and name in value:
         return cast("Mapping[str, Any]", value)[name]
-    raise Wrong(f"{where} has no `{name}`")
+    raise ExpressionError(f"{where} has no `{name}`")
 
 
 def _item(value: Any, place: Any, where: str) -> Any:
@@ -191,20 +193,20 @@ def _item(value: Any, place: Any, where: str) -> Any:
         if isinstance(value, list | tuple | str) and isinstance(place, int):
             return cast("Sequence[Any]", value)[place]
     except IndexError:
-        raise Wrong(f"{where} has no item {place}") from None
+        raise ExpressionError(f"{where} has no item {place}") from None
     return _field(value, str(place), where)
 
 
 def _negative(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return -value
-    raise Wrong(f"{_kind(value)} has no negative")
+    raise ExpressionError(f"{_kind(value)} has no negative")
 
 
 def _length(value: Any) -> int:
     if isinstance(value, str | list | Mapping):
         return len(cast("Sequence[Any]", value))
-    raise Wrong(f"{_kind(value)} has no length")
+    raise ExpressionError(f"{_kind(value)} has no length")
 
 
 def _kind(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.text.plain_text import as_plain_text
 
 #: The inside holds no further `{{`: a text full of braces that are never closed is read in one pass.
@@ -53,8 +53,8 @@ def _places(text: str) -> Iterator[Expression]:
     for found in PLACE.finditer(text):
         try:
             yield Expression(found.group(1))
-        except Wrong as wrong:
-            raise Wrong(f"{found.group(0)}: {wrong}") from None
+        except ExpressionError as wrong:
+            raise ExpressionError(f"{found.group(0)}: {wrong}") from None
 
 
 def words(value: Any) -> str:

@@ -11,8 +11,8 @@ from typing import Any, cast
 from msgspec import structs
 
 from corral.model.flow import Node
-from corral.rules.flows.expressions import Expression, Wrong
-from corral.rules.flows.table import Table
+from corral.rules.flows.expressions import Expression, ExpressionError
+from corral.rules.flows.table import FlowTable
 from corral.rules.flows.tree import Position
 
 MOST_ITEMS = 1000  #: of one for_each, or of one matrix
@@ -48,28 +48,28 @@ def combinations(axes: Mapping[str, Sequence[Any]], include: Sequence[Row], excl
 def items_of(value: Any, *, matrix: bool) -> list[Any]:
     """Return the items that a value of an earlier node stands for: a list, or for a matrix also a table of axes."""
     if matrix and isinstance(value, dict):
-        value = _combined(cast("dict[str, Any]", value))
+        value = _matrix_rows(cast("dict[str, Any]", value))
     if not isinstance(value, list):
         text = ", but text: does its node say `output: json`?" if isinstance(value, str) else ""
-        raise Wrong(f"it is no list{text}")
+        raise ExpressionError(f"it is no list{text}")
     found = cast("list[Any]", value)
     if len(found) > MOST_ITEMS:
-        raise Wrong(f"it has more than {MOST_ITEMS} items")
+        raise ExpressionError(f"it has more than {MOST_ITEMS} items")
     if matrix and not all(isinstance(item, dict) for item in found):
-        raise Wrong("a matrix is a table of lists, or a list of tables")
+        raise ExpressionError("a matrix is a table of lists, or a list of tables")
     return found
 
 
-def _combined(value: Row) -> list[Row]:
+def _matrix_rows(value: Row) -> list[Row]:
     axes = {name: values for name, values in value.items() if name not in SIDE}
     include, exclude = (cast("list[Any]", value.get(name) or []) for name in SIDE)
     for name, values in (*axes.items(), (SIDE[0], include), (SIDE[1], exclude)):
         if not isinstance(values, list):
-            raise Wrong(f"`{name}` of the matrix is no list")
+            raise ExpressionError(f"`{name}` of the matrix is no list")
     if not all(isinstance(entry, dict) for entry in [*include, *exclude]):
-        raise Wrong("`include` and `exclude` of a matrix are lists of tables")
+        raise ExpressionError("`include` and `exclude` of a matrix are lists of tables")
     if math.prod(len(values) for values in axes.values()) > MOST_PRODUCT:
-        raise Wrong(f"it has more than {MOST_ITEMS} items")
+        raise ExpressionError(f"it has more than {MOST_ITEMS} items")
     return combinations(axes, include, exclude)
 
 
@@ -81,7 +81,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other  # 1 is not true
 
 
-def read_list(table: Table) -> tuple[Any, ...] | None:
+def read_list(table: FlowTable) -> tuple[Any, ...] | None:
     """Read a list that is written out under `for_each`."""
     place = table.entries["for_each"][1]
     items = cast("list[Position]", place.value)
@@ -91,7 +91,7 @@ def read_list(table: Table) -> tuple[Any, ...] | None:
     return tuple(item.as_written(decimals=True) for item in items)
 
 
-def read_matrix(table: Table) -> tuple[Row, ...] | None:
+def read_matrix(table: FlowTable) -> tuple[Row, ...] | None:
     """Read a matrix; None, if there is none or it is wrong."""
     if not table.has("matrix"):
         return None
@@ -106,7 +106,7 @@ def read_matrix(table: Table) -> tuple[Row, ...] | None:
     return _rows(matrix, {name: values or [] for name, values in axes.items()}, include, exclude)
 
 
-def _rows(matrix: Table, axes: Mapping[str, list[Any]], include: list[Row], exclude: list[Row]) -> tuple[Row, ...]:
+def _rows(matrix: FlowTable, axes: Mapping[str, list[Any]], include: list[Row], exclude: list[Row]) -> tuple[Row, ...]:
     size = math.prod(len(values) for values in axes.values()) if axes else 0
     if size > MOST_PRODUCT:
         matrix.wrong(f"`matrix` has {size} combinations", f"at most {MOST_ITEMS}")
@@ -122,7 +122,7 @@ def _rows(matrix: Table, axes: Mapping[str, list[Any]], include: list[Row], excl
     return tuple(rows)
 
 
-def _look_at_excluded(matrix: Table, place: Position, entry: Row, axes: Mapping[str, list[Any]]) -> None:
+def _look_at_excluded(matrix: FlowTable, place: Position, entry: Row, axes: Mapping[str, list[Any]]) -> None:
     """Report what can never match: a name that is no axis, a value that its axis does not have."""
     for name, value in entry.items():
         if name not in axes:
@@ -132,7 +132,7 @@ def _look_at_excluded(matrix: Table, place: Position, entry: Row, axes: Mapping[
             matrix.wrong_at(place, f"`exclude`: `{name}` has no value `{value}`", f"it has: {known}")
 
 
-def _axis(matrix: Table, name: str) -> list[Any] | None:
+def _axis(matrix: FlowTable, name: str) -> list[Any] | None:
     place = matrix.entries[name][1]
     if not re.fullmatch(r"[A-Za-z][\w-]{0,63}", name):
         matrix.wrong(f"`{name}` cannot be the name of an axis", "letters, digits, - and _; a letter first", name)
@@ -150,7 +150,7 @@ def _axis(matrix: Table, name: str) -> list[Any] | None:
     return values
 
 
-def _entries(matrix: Table, name: str) -> list[Row] | None:
+def _entries(matrix: FlowTable, name: str) -> list[Row] | None:
     if not matrix.has(name):
         return []
     place = matrix.entries[name][1]

@@ -13,7 +13,7 @@ GAP_X, GAP_Y, GAP_WRAPPED = 60, 22, 24
 MOST_HIGH = 12  #: nodes under one another; a column with more is as many columns beside one another
 
 
-class Spot(Struct, frozen=True):
+class NodeRect(Struct, frozen=True):
     """The place of one node."""
 
     x: int
@@ -22,7 +22,7 @@ class Spot(Struct, frozen=True):
     height: int
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class EdgeLine(Struct, frozen=True, kw_only=True):
     """The way from one node to one that needs it."""
 
     start: str
@@ -36,8 +36,8 @@ class Line(Struct, frozen=True, kw_only=True):
 class Picture(Struct, frozen=True, kw_only=True):
     width: int
     height: int
-    spots: Mapping[str, Spot]
-    lines: tuple[Line, ...]
+    spots: Mapping[str, NodeRect]
+    lines: tuple[EdgeLine, ...]
 
 
 def layers(flow: Flow) -> list[list[Node]]:
@@ -64,12 +64,12 @@ def layers(flow: Flow) -> list[list[Node]]:
 
 def picture(flow: Flow, width: int, heights: Mapping[str, int]) -> Picture:
     """Place every node; `heights` says how high each is."""
-    x, spots, bottom = MARGIN, dict[str, Spot](), 0
-    for column in _ordered(layers(flow)):
-        for part in _wrapped(column):
+    x, spots, bottom = MARGIN, dict[str, NodeRect](), 0
+    for column in _order_columns(layers(flow)):
+        for part in _wrap_column(column):
             y = MARGIN
             for node in part:
-                spots[node.id] = Spot(x, y, width, heights[node.id])
+                spots[node.id] = NodeRect(x, y, width, heights[node.id])
                 y += heights[node.id] + GAP_Y
             bottom = max(bottom, y - GAP_Y)
             x += width + GAP_WRAPPED
@@ -80,7 +80,7 @@ def picture(flow: Flow, width: int, heights: Mapping[str, int]) -> Picture:
     return Picture(width=x - GAP_X + MARGIN, height=bottom + MARGIN, spots=spots, lines=lines)
 
 
-def _ordered(columns: list[list[Node]]) -> Iterator[list[Node]]:
+def _order_columns(columns: list[list[Node]]) -> Iterator[list[Node]]:
     """Put nodes beside those they need, so that fewer lines cross."""
     places: dict[str, float] = {}
     for column in columns:
@@ -96,16 +96,16 @@ def _beside(node: Node, places: Mapping[str, float], otherwise: int) -> float:
     return sum(before) / len(before) if before else float(otherwise)
 
 
-def _wrapped(column: Sequence[Node]) -> Iterator[Sequence[Node]]:
+def _wrap_column(column: Sequence[Node]) -> Iterator[Sequence[Node]]:
     parts = -(-len(column) // MOST_HIGH)
     most = -(-len(column) // max(1, parts))
     for start in range(0, len(column), max(1, most)):
         yield column[start : start + most]
 
 
-def _line(start: str, end: str, on: On, spots: Mapping[str, Spot]) -> Line:
+def _line(start: str, end: str, on: On, spots: Mapping[str, NodeRect]) -> EdgeLine:
     a, b = spots[start], spots[end]
     x, y, to_x, to_y = a.x + a.width, a.y + min(a.height, 74) // 2, b.x, b.y + min(b.height, 74) // 2
     bend = max(24, (to_x - x) // 2)
     path = f"M{x},{y} C{x + bend},{y} {to_x - bend},{to_y} {to_x},{to_y}"
-    return Line(start=start, end=end, on=on, path=path, x=(x + to_x) // 2, y=(y + to_y) // 2)
+    return EdgeLine(start=start, end=end, on=on, path=path, x=(x + to_x) // 2, y=(y + to_y) // 2)

@@ -15,7 +15,7 @@ from corral.rules.flows import fill_text
 MOST_OUTPUT = 1 << 20
 
 
-class Results:
+class FlowResults:
     """Results of nodes that have ended, where each flow file finds them by its own names."""
 
     def __init__(self, flow: Flow) -> None:

@@ -22,45 +22,45 @@ MOST_WORDS = 6000
 OPENING = re.compile(r'[{]\s*["}]|\[\s*["\[{\]\dtfn-]')  #: what may begin a table or a list
 
 
-class Taken(Struct, frozen=True):
+class OutputValue(Struct, frozen=True):
     """What an agent gave for its output, and what is wrong with it: nothing, if it fits."""
 
     value: Any = None
     misfits: tuple[str, ...] = ()
 
 
-def take(ended: Ended, schema: Mapping[str, Any]) -> Taken:
+def take(ended: Ended, schema: Mapping[str, Any]) -> OutputValue:
     """Take the output from an agent's last word: told as such, or the last JSON value in its text."""
     found = ended.output
     if found is None or isinstance(found, str):
         values = last_value(found if isinstance(found, str) else ended.text)
         if not values:
-            return Taken(None, ("its last message holds no JSON value",))
+            return OutputValue(None, ("its last message holds no JSON value",))
         found = values[0]
-    return _fitted(found, schema)
+    return _check_value(found, schema)
 
 
-def printed(text: str, schema: Mapping[str, Any]) -> Taken:
+def take_printed(text: str, schema: Mapping[str, Any]) -> OutputValue:
     """Take the output from what a command printed: JSON at its very end, alone or after other lines."""
     values = ending_value(text)
-    found = _fitted(values[0], schema) if values else Taken(misfits=("",))
+    found = _check_value(values[0], schema) if values else OutputValue(misfits=("",))
     if found.misfits and ("enum" in schema or schema.get("type") == "string"):
-        plain = _fitted(text.strip(), schema)  # a word needs no quotes
+        plain = _check_value(text.strip(), schema)  # a word needs no quotes
         return plain if not plain.misfits or not values else found
     if not values:
         cut = f"; only its first {MOST_TEXT} characters count" if len(text) >= MOST_TEXT else ""
-        return Taken(None, (f"what it printed does not end with a JSON value{cut}",))
+        return OutputValue(None, (f"what it printed does not end with a JSON value{cut}",))
     return found
 
 
-def _fitted(found: Any, schema: Mapping[str, Any]) -> Taken:
+def _check_value(found: Any, schema: Mapping[str, Any]) -> OutputValue:
     try:
         size = len(msgspec.json.encode(found))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        return Taken(None, (f"its output cannot be kept: {error}",))
+        return OutputValue(None, (f"its output cannot be kept: {error}",))
     if size > MOST_VALUE:
-        return Taken(None, (f"its output is {size} bytes long, and may be {MOST_VALUE}",))
-    return Taken(found, tuple(misfits(found, schema)))
+        return OutputValue(None, (f"its output is {size} bytes long, and may be {MOST_VALUE}",))
+    return OutputValue(found, tuple(misfits(found, schema)))
 
 
 # --- the last JSON value in a text
@@ -106,7 +106,7 @@ def ending_value(text: str) -> list[Any]:
 def _last_inside(text: str) -> tuple[int, list[Any]]:
     """Return the last table or list in a text, and where it ends."""
     decoder = json.JSONDecoder(parse_constant=_no_number)
-    text = _Uncounted(text)
+    text = _UncountedText(text)
     end, found, work, at = 0, list[Any](), 0, 0
     for bracket in OPENING.finditer(text):
         start = bracket.start()
@@ -126,7 +126,7 @@ def _last_inside(text: str) -> tuple[int, list[Any]]:
     return end, found
 
 
-class _Uncounted(str):
+class _UncountedText(str):
     """A text whose lines are not counted: the decoder would do so for each mistake, from the very beginning."""
 
     __slots__ = ()
@@ -158,7 +158,7 @@ def instruction(schema: Mapping[str, Any]) -> str:
     return f"{words}\n\n{_block(schema)}"
 
 
-def asked_again(schema: Mapping[str, Any], wrong: Sequence[str]) -> str:
+def retry_prompt(schema: Mapping[str, Any], wrong: Sequence[str]) -> str:
     """Return what an agent hears whose output did not fit."""
     return (
         f"Your output does not fit: {'; '.join(wrong)}. Do no further work on the task. Answer with the output alone: "
@@ -166,7 +166,7 @@ def asked_again(schema: Mapping[str, Any], wrong: Sequence[str]) -> str:
     )
 
 
-def reminded(told: str, said: str) -> str:
+def reminder_prompt(told: str, said: str) -> str:
     """Return what goes before that for an agent which does not remember what it did."""
     words = condense(said.strip(), MOST_WORDS)
     return f"{told}\n\nYou have done this already; your workspace is as you left it. Your last message was:\n\n{words}"

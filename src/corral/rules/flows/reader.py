@@ -15,7 +15,7 @@ from corral.model.flow import (
     Flow,
     Gate,
     Kind,
-    Landing,
+    MergeSpec,
     MergeStrategy,
     Node,
     On,
@@ -27,8 +27,8 @@ from corral.model.flow import (
     TaskType,
 )
 from corral.rules.flows import fill_text, items, names, short_schema, validate
-from corral.rules.flows.table import Mistakes, Table
-from corral.rules.flows.tree import Mistake, Position, Spot, Unreadable, read
+from corral.rules.flows.table import FlowTable, Mistakes
+from corral.rules.flows.tree import Mistake, NodeLocation, Position, UnreadableYaml, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
@@ -48,7 +48,7 @@ CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownNames(Struct, frozen=True, kw_only=True):
     """What a flow file may name on this machine; None where nobody looked."""
 
     agents: frozenset[str] | None = None
@@ -57,35 +57,35 @@ class Known(Struct, frozen=True, kw_only=True):
     draft: bool = False  #: inputs may be without a value: the file is only looked at
 
 
-class Read(Struct, frozen=True):
+class FlowReading(Struct, frozen=True):
     """A flow, and what is wrong with its file; with mistakes in it, only what could be understood of it."""
 
     flow: Flow
     mistakes: tuple[Mistake, ...] = ()
-    spots: Mapping[str, Spot] = {}  #: where its nodes stand
+    spots: Mapping[str, NodeLocation] = {}  #: where its nodes stand
 
 
-def read_flow(text: str, known: Known, given: Mapping[str, Any] | None = None) -> Read:
+def read_flow(text: str, known: KnownNames, given: Mapping[str, Any] | None = None) -> FlowReading:
     """Read a flow file; `given` are the person's values for its inputs."""
     mistakes = Mistakes()
     try:
         tree = read(text, mistakes.found)
-    except Unreadable as unreadable:
-        return Read(Flow(name="flow", strategy="flow", nodes=()), (unreadable.mistake,))
-    reader = _Reader(known, mistakes)
+    except UnreadableYaml as unreadable:
+        return FlowReading(Flow(name="flow", strategy="flow", nodes=()), (unreadable.mistake,))
+    reader = _FlowReader(known, mistakes)
     flow = reader.flow(tree, given or {})
-    return Read(flow, tuple(sorted(set(mistakes.found))), reader.spots)
+    return FlowReading(flow, tuple(sorted(set(mistakes.found))), reader.spots)
 
 
-class _Reader:
-    def __init__(self, known: Known, mistakes: Mistakes, prefix: str = "", path: tuple[str, ...] = ()) -> None:
+class _FlowReader:
+    def __init__(self, known: KnownNames, mistakes: Mistakes, prefix: str = "", path: tuple[str, ...] = ()) -> None:
         self._known, self._mistakes, self._prefix, self._path = known, mistakes, prefix, path
         self.inputs: dict[str, Any] = {}
-        self.spots: dict[str, Spot] = {}
+        self.spots: dict[str, NodeLocation] = {}
         self._views: dict[str, Node] = {}  # nodes that stand for nested flows, as this file has them
 
     def flow(self, tree: Position, given: Mapping[str, Any]) -> Flow:
-        top = Table(tree, "a flow", self._mistakes)
+        top = FlowTable(tree, "a flow", self._mistakes)
         top.only(TOP)
         defaults = top.table("defaults")
         if defaults:
@@ -120,26 +120,26 @@ class _Reader:
         validate.check(flow, self._prefix, places, self._views, self._mistakes)
         return structs.replace(flow, nodes=tuple(names.told(nodes, self._context(top), self._prefix)))
 
-    def _refuse_dropped(self, top: Table) -> None:
+    def _refuse_dropped(self, top: FlowTable) -> None:
         """Refuse what a nested flow cannot have of its own: its nodes become nodes of the flow around it."""
         for key in ("budget", "parallel", "on_failure") if self._prefix else ():
             if top.has(key) and (key, top.plain(key)) != ("on_failure", "continue"):
                 hint = f"put `{key}` in the outermost flow: it holds for all nodes"
                 top.wrong(f"a nested flow has no `{key}` of its own", hint, key)
 
-    def _context(self, top: Table) -> str:
+    def _context(self, top: FlowTable) -> str:
         """Return what all agents are told; it may name inputs, and nothing that is known only later."""
         text = top.filled_text("context") or "" if top.has("context") else ""
         known = {name.removeprefix(self._prefix): value for name, value in self.inputs.items()}
         return top.guarded("context", lambda: fill_text.fill(text, known)) or ""
 
-    def _inputs(self, top: Table, given: Mapping[str, Any]) -> None:
+    def _inputs(self, top: FlowTable, given: Mapping[str, Any]) -> None:
         declared: set[str] = set()
         for name, table in top.tables("inputs"):
             declared.add(name)
             table.only(("default", "description"))
             if name in given:
-                self.inputs[self._prefix + name] = _given(given[name], table, name)
+                self.inputs[self._prefix + name] = _input_value(given[name], table, name)
             elif table.has("default"):
                 self.inputs[self._prefix + name] = table.entries["default"][1].as_written()
             else:
@@ -150,7 +150,7 @@ class _Reader:
             if name not in declared:
                 top.wrong(f"there is no input `{name}`", "known: " + (", ".join(sorted(declared)) or "none"))
 
-    def _node(self, name: str, table: Table, defaults: Table | None) -> list[Node]:
+    def _node(self, name: str, table: FlowTable, defaults: FlowTable | None) -> list[Node]:
         kinds = [kind for kind in KINDS if table.has(kind)]
         if len(kinds) != 1:
             table.wrong(f"the node `{name}` is none or several of: {', '.join(KINDS)}", "give it exactly one of them")
@@ -162,7 +162,7 @@ class _Reader:
             for key in ("for_each", "matrix"):
                 if table.has(key):
                     table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
-            return self._nested(name, table, needs, when)
+            return self._read_nested(name, table, needs, when)
         for_each, listed = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
@@ -179,10 +179,10 @@ class _Reader:
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
         if kinds[0] == "task":
-            return [self._with_agents(_shaped(node, merged), merged, table)]
-        return [_shaped(node, table) if kinds[0] == "run" else node]  # `defaults` mean agents by these
+            return [self._with_agents(_with_shape(node, merged), merged, table)]
+        return [_with_shape(node, table) if kinds[0] == "run" else node]  # `defaults` mean agents by these
 
-    def _task(self, kind: str, table: Table, merged: Table) -> Task:
+    def _task(self, kind: str, table: FlowTable, merged: FlowTable) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
         role = merged.text("role")
         if role and self._known.roles is not None and role not in self._known.roles:
@@ -201,7 +201,7 @@ class _Reader:
             retries=merged.whole("retries", least=0),
         )
 
-    def _with_agents(self, node: Node, merged: Table, table: Table) -> Node:
+    def _with_agents(self, node: Node, merged: FlowTable, table: FlowTable) -> Node:
         if table.has("agent") and table.has("race"):
             table.wrong("a node has either `agent` or `race`", "", "race")
         racing = merged.texts("race") if merged.has("race") and not table.has("agent") else ()
@@ -228,7 +228,7 @@ class _Reader:
             share=share / 100 if share is not None and share > 1 else share,
         )
 
-    def _choices(self, text: str, table: Table, key: str) -> list[AgentChoice]:
+    def _choices(self, text: str, table: FlowTable, key: str) -> list[AgentChoice]:
         """Read `claude`, `claude:opus`, `claude@work`, `claude*3`, `acp:gemini`."""
         match = re.fullmatch(r"((?:acp:)?[^:*@\s]+)(?:@([\w.-]+))?(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
         if not match:
@@ -238,19 +238,19 @@ class _Reader:
             table.wrong(f"no agent is called `{match.group(1)}`", _similar(match.group(1), self._known.agents), key)
         return [AgentChoice(match.group(1), match.group(3), match.group(2))] * int(match.group(4) or 1)
 
-    def _needs(self, table: Table) -> tuple[Edge, ...]:
+    def _needs(self, table: FlowTable) -> tuple[Edge, ...]:
         edges: list[Edge] = []
         for item in table.items("needs"):
             if isinstance(item.value, str):
                 edges.append(Edge(self._prefix + item.value))
                 continue
-            edge = Table(item, "a need", self._mistakes)
+            edge = FlowTable(item, "a need", self._mistakes)
             edge.only(("node", "on"))
             on = edge.one_of("on", get_args(On)) or "success"
             edges.append(Edge(self._prefix + (edge.text("node") or ""), on))
         return tuple(edges)
 
-    def _nested(self, name: str, table: Table, needs: tuple[Edge, ...], when: str | None) -> list[Node]:
+    def _read_nested(self, name: str, table: FlowTable, needs: tuple[Edge, ...], when: str | None) -> list[Node]:
         """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
         file = table.text("flow") or ""
         if file in self._path:
@@ -267,16 +267,16 @@ class _Reader:
         texts = " ".join(value for value in given.values() if isinstance(value, str))
         self._views[name] = Node(id=name, kind="join", task=Task(prompt=texts), needs=needs, when=when)
         known = structs.replace(self._known, draft=False)  # what it is given stands in this file
-        inner = _Reader(known, Mistakes(), f"{name}/", (*self._path, file))
+        inner = _FlowReader(known, Mistakes(), f"{name}/", (*self._path, file))
         try:
             flow = inner.flow(read(text, inner._mistakes.found), given)
-        except Unreadable as unreadable:
+        except UnreadableYaml as unreadable:
             table.wrong(f"{file}:{unreadable.mistake.line}: {unreadable.mistake.message}", "", "flow")
             return []
         for mistake in inner._mistakes.found:
             table.wrong(f"{file}:{mistake.line}:{mistake.column}: {mistake.message}", mistake.hint, "flow")
         self.inputs.update(inner.inputs)
-        self.spots.update(dict.fromkeys(inner.spots, Spot(_spot(table).keys["flow"], {})))
+        self.spots.update(dict.fromkeys(inner.spots, NodeLocation(_spot(table).keys["flow"], {})))
         needed = {edge.node for node in flow.nodes for edge in node.needs}
         around = ((name, when),) if when else ()
         opened = [
@@ -287,14 +287,14 @@ class _Reader:
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
 
 
-def _given(value: Any, table: Table, name: str) -> Any:
+def _input_value(value: Any, table: FlowTable, name: str) -> Any:
     """Return the value of an input; text for one whose default is a number, a list or a table is read as such."""
     default = table.plain("default")
     if not isinstance(value, str) or isinstance(default, str | None) or "{{" in value:
         return value
     try:
         found: Any = read(value).as_written()
-    except Unreadable:
+    except UnreadableYaml:
         found = value
     if isinstance(default, list | dict) and not isinstance(found, list if isinstance(default, list) else dict):
         kind = "list" if isinstance(default, list) else "table"
@@ -309,7 +309,7 @@ def _similar(name: str, known: Iterable[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(sorted(known))
 
 
-def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
+def _fan(table: FlowTable) -> tuple[str | None, tuple[Any, ...] | None]:
     """Read for which items a node is done: an expression for a list, or the items themselves."""
     if table.has("matrix"):
         if table.has("for_each"):
@@ -322,14 +322,14 @@ def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
     return table.expression("for_each"), None
 
 
-def _shaped(node: Node, table: Table) -> Node:
+def _with_shape(node: Node, table: FlowTable) -> Node:
     """Put in what a node that works is asked for: the shape of its output, and until when it is repeated."""
     output, repeat = table.plain("output"), table.table("repeat")
     shape = table.guarded("output", lambda: short_schema.schema(output)) if output is not None else None
     return structs.replace(node, output=shape, repeat=_repeat(repeat) if repeat else None)
 
 
-def _repeat(table: Table) -> Repeat:
+def _repeat(table: FlowTable) -> Repeat:
     table.only(("until", "most", "delay"))
     simple = table.plain("until") in (None, "checks", "success")
     return Repeat(
@@ -339,12 +339,12 @@ def _repeat(table: Table) -> Repeat:
     )
 
 
-def _spot(table: Table) -> Spot:
+def _spot(table: FlowTable) -> NodeLocation:
     keys = {name: (place.line, place.column) for name, (_, place) in table.entries.items()}
-    return Spot((table.place.line, table.place.column), keys)
+    return NodeLocation((table.place.line, table.place.column), keys)
 
 
-def _usd(table: Table, name: str) -> float | None:
+def _usd(table: FlowTable, name: str) -> float | None:
     """Read `budget: 5` or `budget: {usd: 5}`."""
     if isinstance(table.plain(name), dict):
         inner = table.table(name)
@@ -355,14 +355,14 @@ def _usd(table: Table, name: str) -> float | None:
     return table.number(name, above=0.0)
 
 
-def _gate(merged: Table) -> Gate:
+def _gate(merged: FlowTable) -> Gate:
     default = merged.one_of("default", ("yes", "no")) or "no"
     return Gate(default=default, deadline_seconds=merged.duration("deadline") or Gate().deadline_seconds)
 
 
-def _merge(table: Table) -> Landing:
+def _merge(table: FlowTable) -> MergeSpec:
     inner = table.table("merge")
     if inner is None:
-        return Landing()
+        return MergeSpec()
     inner.only(("into", "strategy"))
-    return Landing(into=inner.text("into"), strategy=inner.one_of("strategy", get_args(MergeStrategy)) or "auto")
+    return MergeSpec(into=inner.text("into"), strategy=inner.one_of("strategy", get_args(MergeStrategy)) or "auto")

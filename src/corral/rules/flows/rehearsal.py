@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from corral.model import Attempt, AttemptRecord, Cost, Failure, RetryPolicy
 from corral.model.flow import Flow, Node
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.stubs import Stub, Stubs
 from corral.rules.flows.validate import paths_of
-from corral.rules.schedule.actions import Action, Ask, Finish, Land, Settle
+from corral.rules.schedule.actions import Action, AskAtGate, FinishRun, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin, WaitUntil
 from corral.rules.schedule.decide import Schedule
 
@@ -38,7 +38,7 @@ def guess(flow: Flow, name: str) -> Any:
 def _list_path(node: Node) -> tuple[str, ...]:
     try:
         return Expression(node.for_each).whole_path() if node.for_each else ()
-    except Wrong:
+    except ExpressionError:
         return ()
 
 
@@ -64,7 +64,7 @@ MOST_STEPS = 100_000
 STUBBED = "the stub says so"
 
 
-class Step(Struct, frozen=True):
+class RehearsalStep(Struct, frozen=True):
     """What would happen to one node."""
 
     wave: int  #: nodes of one wave may be at work together
@@ -74,7 +74,7 @@ class Step(Struct, frozen=True):
 
 
 class Rehearsal(Struct, frozen=True):
-    steps: tuple[Step, ...]
+    steps: tuple[RehearsalStep, ...]
     status: str
     reason: str = ""
 
@@ -90,9 +90,9 @@ class _Play:
     def __init__(self, flow: Flow, retry: RetryPolicy, stubs: Stubs, costs: Mapping[str, float]) -> None:
         self._flow, self._schedule = flow, Schedule(flow, retry)
         self._stubs, self._costs = stubs, costs
-        self._steps: list[Step] = []
+        self._steps: list[RehearsalStep] = []
         self._now = 0.0
-        self._over: Finish | None = None
+        self._over: FinishRun | None = None
 
     def to_the_end(self) -> Rehearsal:
         self._schedule.load((), ())
@@ -114,14 +114,14 @@ class _Play:
             match action:
                 case Begin():
                     records.append(self._begin(wave, action))
-                case Ask(node=node) | Land(node=node):
-                    _, *following = self._schedule.ended(self._settled(wave, node, asks=isinstance(action, Ask)))
+                case AskAtGate(node=node) | StartMerge(node=node):
+                    _, *following = self._schedule.ended(self._settle(wave, node, asks=isinstance(action, AskAtGate)))
                     actions += following
                 case Settle(node=node, status=status, reason=reason) if status != "done":
-                    self._steps.append(Step(wave, node, None, f"{status}: {reason}"))
+                    self._steps.append(RehearsalStep(wave, node, None, f"{status}: {reason}"))
                 case WaitUntil(time=moment):
                     waits.append(moment)
-                case Finish():
+                case FinishRun():
                     self._over = action
                 case _:
                     pass
@@ -137,11 +137,11 @@ class _Play:
         again = f"try {action.number}" if action.number > 1 else ""
         words = ", ".join(filter(None, (schedule.combination(action.node), again)))
         if stub.ok:
-            attempt.output = stub.gives[0] if stub.gives else self._made_up(node)
+            attempt.output = stub.gives[0] if stub.gives else self._made_up_output(node)
         else:
             attempt.status, attempt.error = "failed", Failure("check_failed", STUBBED)
             words = ", ".join(filter(None, (words, "fails")))
-        self._steps.append(Step(wave, action.node, str(action.agent), words))
+        self._steps.append(RehearsalStep(wave, action.node, str(action.agent), words))
         return AttemptRecord(
             attempt=attempt,
             run="",
@@ -152,18 +152,18 @@ class _Play:
             ended=self._now,
         )
 
-    def _made_up(self, node: Node) -> Any:
+    def _made_up_output(self, node: Node) -> Any:
         """Return what a node gives that has no stub: the plainest that fits its shape, or what others ask of it."""
         return sample(node.output) if node.output != {} else guess(self._flow, node.id)
 
-    def _settled(self, wave: int, node: str, *, asks: bool) -> Settle:
+    def _settle(self, wave: int, node: str, *, asks: bool) -> Settle:
         """Return how a gate or a merge ends."""
         ok = self._stub(node).ok
         words = "asks a person" if asks else "merges"
         if ok:
-            self._steps.append(Step(wave, node, None, f"{words}: yes" if asks else words))
+            self._steps.append(RehearsalStep(wave, node, None, f"{words}: yes" if asks else words))
             return Settle(node, "done", why="yes" if asks else None)
-        self._steps.append(Step(wave, node, None, f"{words}: no" if asks else f"{words}: in vain"))
+        self._steps.append(RehearsalStep(wave, node, None, f"{words}: no" if asks else f"{words}: in vain"))
         return Settle(node, "skipped" if asks else "failed", "no" if asks else STUBBED, why="no" if asks else None)
 
     def _stub(self, node: str) -> Stub:

@@ -27,7 +27,7 @@ MODELS: dict[str, dict[Grade, str]] = {
 MOST_NEXT = 2
 
 
-class Routed(Struct, frozen=True):
+class AgentRoute(Struct, frozen=True):
     """An agent as one names it, why this one, and who tries next where it cannot."""
 
     agent: str
@@ -46,13 +46,13 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     models: Mapping[str, Mapping[Grade, str]] = field(default_factory=dict[str, Mapping[Grade, str]])  #: by agent
 
 
-def route(task: Task, known: Knowledge) -> Routed:
+def route(task: Task, known: Knowledge) -> AgentRoute:
     """Choose; always the same for the same task and the same knowledge."""
     graded = complexity.score(task, known.weights)
-    found = list(_found(task, known, graded))
+    found = list(_routes(task, known, graded))
     first = found[0]
     others = dict.fromkeys(each.agent for each in found[1:] if each.agent != first.agent and known.able(each.agent))
-    return Routed(_with_model(first.agent, known, graded.grade), first.reason, tuple(others)[:MOST_NEXT])
+    return AgentRoute(_with_model(first.agent, known, graded.grade), first.reason, tuple(others)[:MOST_NEXT])
 
 
 def _with_model(agent: str, known: Knowledge, grade: Grade) -> str:
@@ -61,21 +61,21 @@ def _with_model(agent: str, known: Knowledge, grade: Grade) -> str:
     return f"{agent}:{models[grade]}" if ":" not in agent and grade in models else agent
 
 
-def _found(task: Task, known: Knowledge, graded: complexity.Score) -> Iterator[Routed]:
+def _routes(task: Task, known: Knowledge, graded: complexity.Score) -> Iterator[AgentRoute]:
     """Yield all that speaks for an agent, the strongest first."""
     for place, rule in enumerate(known.rules, 1):
         if _matches(rule, task, graded.grade) and known.able(rule.agent):
-            yield Routed(rule.agent, f"[[routing]] {place}: {rule.reason or _said(rule)}")
-    if learned := _learned(task, known):
+            yield AgentRoute(rule.agent, f"[[routing]] {place}: {rule.reason or _rule_text(rule)}")
+    if learned := _learned_route(task, known):
         yield learned
     words = f"{graded.grade}, {graded.points} points"
     if graded.grade in SIMPLE and known.free:
-        yield Routed(known.free[0], f"{words}: simple work goes to a free agent")
+        yield AgentRoute(known.free[0], f"{words}: simple work goes to a free agent")
     if task.type in ("documentation", "test") and known.able("gemini"):
-        yield Routed("gemini", f"{task.type}: documents, research and test cases are its strength")
+        yield AgentRoute("gemini", f"{task.type}: documents, research and test cases are its strength")
     if graded.grade in LARGE and len(task.files) > 1 and known.able("auto-claude"):
-        yield Routed("auto-claude", f"{words}, {len(task.files)} files: work that spans many files")
-    yield Routed(STANDARD, f"{words}: nothing speaks for another one")
+        yield AgentRoute("auto-claude", f"{words}, {len(task.files)} files: work that spans many files")
+    yield AgentRoute(STANDARD, f"{words}: nothing speaks for another one")
 
 
 def _matches(rule: RoutingRule, task: Task, grade: Grade) -> bool:
@@ -97,7 +97,7 @@ def _fits(pattern: str, path: str) -> bool:
     return found.fits(states)
 
 
-def _said(rule: RoutingRule) -> str:
+def _rule_text(rule: RoutingRule) -> str:
     parts = (
         ("type", rule.type),
         ("grade", rule.grade),
@@ -108,7 +108,7 @@ def _said(rule: RoutingRule) -> str:
     return ", ".join(f"{name} {'|'.join(values)}" for name, values in parts if values) or "always"
 
 
-def _learned(task: Task, known: Knowledge) -> Routed | None:
+def _learned_route(task: Task, known: Knowledge) -> AgentRoute | None:
     """Return who did such tasks best, where enough is known: the surest, then the cheapest."""
     proven = [
         each
@@ -120,4 +120,4 @@ def _learned(task: Task, known: Knowledge) -> Routed | None:
     best = min(proven, key=lambda each: (-each.done / each.count, each.usd is None, each.usd or 0.0, each.agent))
     cost = "" if best.usd is None else f", ${best.usd:.2f} each"
     kind = f"{task.type} tasks" if task.type else "tasks"
-    return Routed(best.agent, f"of {kind} here it did {best.done / best.count:.0%} (n = {best.count}{cost})")
+    return AgentRoute(best.agent, f"of {kind} here it did {best.done / best.count:.0%} (n = {best.count}{cost})")

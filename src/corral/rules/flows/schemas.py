@@ -36,13 +36,13 @@ def misfits(value: Any, schema: Mapping[str, Any], where: str = "output") -> lis
 
 def _misfits(value: Any, schema: Mapping[str, Any], where: str) -> list[str]:
     if "const" in schema and not _same(value, schema["const"]):
-        return [f"{where} is not {_shown(schema['const'])}"]
+        return [f"{where} is not {_short_json(schema['const'])}"]
     if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
-        return [f"{where} is {_shown(value)}, not one of " + ", ".join(map(_shown, schema["enum"]))]
+        return [f"{where} is {_short_json(value)}, not one of " + ", ".join(map(_short_json, schema["enum"]))]
     kinds = schema.get("type")
     if kinds is not None and not any(_is(value, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)):
         names = kinds if isinstance(kinds, str) else " or ".join(kinds)
-        return [f"{where} is {_shown(value)}, not of the type {names}"]
+        return [f"{where} is {_short_json(value)}, not of the type {names}"]
     found = [*_sizes(value, schema, where)]
     if "anyOf" in schema:
         ways = [_misfits(value, each, where) for each in schema["anyOf"]]
@@ -95,7 +95,7 @@ def _same(value: Any, other: Any) -> bool:
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -106,7 +106,7 @@ def _shown(value: Any) -> str:
 def mistakes(schema: Any, where: str = "output") -> list[str]:
     """Say what in a schema is wrong or not understood here: what would not be held against a value is no promise."""
     if not isinstance(schema, Mapping):
-        return [f"{where} is no schema: {_shown(schema)}"]
+        return [f"{where} is no schema: {_short_json(schema)}"]
     table = cast("Mapping[str, Any]", schema)
     found = [f"{where}: `{key}` is not known here" for key in table if key not in (*CHECKED, *DESCRIBING)]
     kinds = cast("str | list[Any]", table.get("type", []))

@@ -91,7 +91,7 @@ def auto(
     return _because(single(tasks[0], agents[0], fallback), f"{words}: one agent does it")
 
 
-def approved(flow: Flow, deadline_seconds: float, why: str) -> Flow:
+def with_approval(flow: Flow, deadline_seconds: float, why: str) -> Flow:
     """Let nothing of a flow begin before a person has said yes."""
     taken = {node.id for node in flow.nodes}
     name = next(name for name in ("approve", *(f"approve-{number}" for number in range(2, 99))) if name not in taken)

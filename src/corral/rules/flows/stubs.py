@@ -12,7 +12,7 @@ from msgspec import Struct
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow, Node
 from corral.rules.flows.schemas import misfits
-from corral.rules.flows.tree import Unreadable, read
+from corral.rules.flows.tree import UnreadableYaml, read
 
 GOOD, BAD = ("success", "done", "yes", True), ("failure", "failed", "no", False)
 HINT = 'NODE=success, NODE=failure, GATE=no, or what it gives as JSON: \'plan={"files": ["a.py"]}\''
@@ -50,7 +50,7 @@ def _pair(text: str) -> tuple[str, Any]:
 def _in_file(text: str) -> dict[str, Any]:
     try:
         found: Any = read(text).plain() if text.strip() else None
-    except Unreadable as error:
+    except UnreadableYaml as error:
         where = f"line {error.mistake.line}"
         raise BadRequest(f"--stubs: {where}: {error.mistake.message}", hint=error.mistake.hint) from None
     if found is not None and not isinstance(found, dict):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from corral.config.durations import duration
 from corral.model.errors import BadRequest
 from corral.rules.flows import fill_text
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.tree import Mistake, Position
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Mistakes:
         self.found.append(Mistake(place.line, place.column, message, hint))
 
 
-class Table:
+class FlowTable:
     def __init__(self, place: Position, what: str, mistakes: Mistakes) -> None:
         self.place, self._what, self._mistakes = place, what, mistakes
         self.entries: Entries = {}
@@ -45,12 +45,12 @@ class Table:
     def wrong_at(self, place: Position, message: str, hint: str = "") -> None:
         self._mistakes.add(place, message, hint)
 
-    def over(self, defaults: Table | None, names: Sequence[str]) -> Table:
+    def over(self, defaults: FlowTable | None, names: Sequence[str]) -> FlowTable:
         """Return this table with what `defaults` say of these names, where it is silent itself."""
         if defaults is None:
             return self
         given = {name: defaults.entries[name] for name in names if name in defaults.entries}
-        return Table(
+        return FlowTable(
             Position({**given, **self.entries}, self.place.line, self.place.column), self._what, self._mistakes
         )
 
@@ -100,7 +100,7 @@ class Table:
     def guarded(self, name: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
-        except (Wrong, ValueError, BadRequest) as error:
+        except (ExpressionError, ValueError, BadRequest) as error:
             self.wrong(
                 f"`{name}`: {str(error).removeprefix(f'{name}: ')}",
                 error.hint if isinstance(error, BadRequest) else "",
@@ -175,13 +175,13 @@ class Table:
         text = self.text(name)
         return None if text is None else self.guarded(name, lambda: duration(text, name))
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> FlowTable | None:
         if name not in self.entries or self.entries[name][1].value is None:
             return None
-        return Table(self.entries[name][1], f"`{name}`", self._mistakes)
+        return FlowTable(self.entries[name][1], f"`{name}`", self._mistakes)
 
-    def tables(self, name: str) -> Iterator[tuple[str, Table]]:
+    def tables(self, name: str) -> Iterator[tuple[str, FlowTable]]:
         """Yield the tables below a name, each with its own."""
         outer = self.table(name)
         for inner, (_, place) in (outer.entries if outer else {}).items():
-            yield inner, Table(place, f"`{inner}`", self._mistakes)
+            yield inner, FlowTable(place, f"`{inner}`", self._mistakes)

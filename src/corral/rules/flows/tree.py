@@ -55,14 +55,14 @@ class Position(Struct, frozen=True):
         return self.written if loses or (decimals and isinstance(self.value, float)) else self.value
 
 
-class Spot(Struct, frozen=True):
+class NodeLocation(Struct, frozen=True):
     """Where a node and its keys stand; line and column count from 1."""
 
     start: tuple[int, int]
     keys: dict[str, tuple[int, int]]
 
 
-class Unreadable(ValueError):
+class UnreadableYaml(ValueError):
     """A text that is no YAML, or more than we want of it."""
 
     def __init__(self, mistake: Mistake) -> None:
@@ -75,13 +75,13 @@ def read(text: str, twice: list[Mistake] | None = None) -> Position:
     found: list[Mistake] = [] if twice is None else twice
     document = _read(text, found)
     if found and twice is None:
-        raise Unreadable(found[0])
+        raise UnreadableYaml(found[0])
     return document
 
 
 def _read(text: str, twice: list[Mistake]) -> Position:
     if len(text) > MOST_CHARACTERS:
-        raise Unreadable(
+        raise UnreadableYaml(
             Mistake(1, 1, "a flow file is shorter than 512 KB", "put long texts into files of the repository")
         )
     import yaml  # noqa: PLC0415 -- slow to load, and only flow files need it
@@ -95,11 +95,11 @@ def _read(text: str, twice: list[Mistake]) -> Position:
         words = " ".join(str(getattr(error, "problem", None) or str(error).partition("\n")[0]).split())
         line, column = (mark.line + 1, mark.column + 1) if mark else _place(text, getattr(error, "position", 0))
         rows = text.split("\n", line)[line - 1 : line]
-        raise Unreadable(
+        raise UnreadableYaml(
             Mistake(line, column, f"this is no YAML: {words}", _hint("".join(rows)[:2000], words))
         ) from None
     except RecursionError:
-        raise Unreadable(Mistake(1, 1, "it is nested too deeply")) from None
+        raise UnreadableYaml(Mistake(1, 1, "it is nested too deeply")) from None
 
 
 def _hint(row: str, words: str) -> str:
@@ -127,7 +127,7 @@ def _document(events: Iterator[Any], twice: list[Mistake]) -> Position:
             case "StreamStartEvent" | "StreamEndEvent" | "DocumentStartEvent" | "DocumentEndEvent":
                 continue
             case _ if found is not None:
-                raise _refused(event, "there is more than one document", "one file holds one flow")
+                raise _unreadable_at(event, "there is more than one document", "one file holds one flow")
             case _:
                 found = _node(event, events, 0, twice)
     return found or Position(None, 1, 1)
@@ -136,11 +136,11 @@ def _document(events: Iterator[Any], twice: list[Mistake]) -> Position:
 def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -> Position:
     kind = type(event).__name__
     if kind == "AliasEvent" or getattr(event, "anchor", None):
-        raise _refused(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
+        raise _unreadable_at(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
     if kind != "AliasEvent" and _own_tag(event):
-        raise _refused(event, f"the tag `{event.tag}` is not read here", "plain values only")
+        raise _unreadable_at(event, f"the tag `{event.tag}` is not read here", "plain values only")
     if depth > MOST_DEPTH:
-        raise _refused(event, "it is nested too deeply", "")
+        raise _unreadable_at(event, "it is nested too deeply", "")
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     match kind:
         case "ScalarEvent":
@@ -162,7 +162,7 @@ def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str,
         if type(event).__name__ != "ScalarEvent":
             braces = type(event).__name__ == "MappingStartEvent"
             hint = 'quote a text that begins with {{, as in task: "{{name}} ..."' if braces else ""
-            raise _refused(event, "a key is a plain word", hint)
+            raise _unreadable_at(event, "a key is a plain word", hint)
         key = Position(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
         value = _node(next(events), events, depth + 1, twice)
         if event.value in table:
@@ -192,5 +192,5 @@ def _plain(text: str) -> Any:
     return text
 
 
-def _refused(event: Any, message: str, hint: str) -> Unreadable:
-    return Unreadable(Mistake(event.start_mark.line + 1, event.start_mark.column + 1, message, hint))
+def _unreadable_at(event: Any, message: str, hint: str) -> UnreadableYaml:
+    return UnreadableYaml(Mistake(event.start_mark.line + 1, event.start_mark.column + 1, message, hint))

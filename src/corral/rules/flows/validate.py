@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
-from corral.model.errors import shortened
+from corral.model.errors import shorten_name
 from corral.model.flow import Flow, Node
 from corral.rules.flows import fill_text
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.table import Mistakes
 from corral.rules.flows.tree import Position
 
@@ -33,18 +33,18 @@ def check(
         names = " -> ".join(name.removeprefix(prefix) for name in circle)
         mistakes.add(places[circle[0]], f"nodes need each other in a circle: {names}", "leave one of these needs out")
         return
-    above = Above(own, prefix)
+    above = NodeAncestors(own, prefix)
     inputs = {name.removeprefix(prefix) for name in flow.inputs if "/" not in name.removeprefix(prefix)}
     for node in own:
         _names(node, above, inputs, places[node.id], mistakes)
         of_items = item_names(node)
         for path in paths_of(node):
             if path[0] in of_items:
-                _asked_of_items(path, node, places[node.id], mistakes)
+                _check_item_path(path, node, places[node.id], mistakes)
             elif path[0] not in inputs and above.has(node.id, path[0]):
-                _asked(path, nodes[prefix + path[0]], places[node.id], mistakes)
-        _listed(node, nodes, prefix, places[node.id], mistakes)
-        _listed_input(node, flow, prefix, places[node.id], mistakes)
+                _check_path(path, nodes[prefix + path[0]], places[node.id], mistakes)
+        _check_list(node, nodes, prefix, places[node.id], mistakes)
+        _check_list_input(node, flow, prefix, places[node.id], mistakes)
     shares = [node.share for node in own if node.share is not None]
     if sum(shares) > 1.001:
         place = places[next(node.id for node in own if node.share is not None)]
@@ -83,20 +83,20 @@ def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, 
         if edge.node == node.id:
             mistakes.add(place, f"`{name}` needs itself")
         elif edge.node not in nodes:
-            known = listed(other.removeprefix(prefix) for other in nodes if other != node.id)
+            known = short_list(other.removeprefix(prefix) for other in nodes if other != node.id)
             mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}`, which is no node", f"known: {known}")
         elif edge.node in seen:
             mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}` twice")
         seen.add(edge.node)
 
 
-def listed(names: Iterable[str]) -> str:
+def short_list(names: Iterable[str]) -> str:
     """Return names for a hint: not more than a person reads."""
     few = list(islice(names, MOST_LISTED + 1))
     return ", ".join(few[:MOST_LISTED]) + (", ..." if len(few) > MOST_LISTED else "")
 
 
-class Above:
+class NodeAncestors:
     """All that comes before each node: one bit for each, for a long chain has many."""
 
     def __init__(self, nodes: Iterable[Node], prefix: str) -> None:
@@ -131,8 +131,8 @@ def item_names(node: Node) -> set[str]:
     return ({"item", "index"} if node.fans_out else set[str]()) | ({"matrix"} if node.matrix else set[str]())
 
 
-def _names(node: Node, above: Above, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
-    _unfilled(node, above, inputs, place, mistakes)
+def _names(node: Node, above: NodeAncestors, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
+    _check_unfilled(node, above, inputs, place, mistakes)
     own = item_names(node)
     known = inputs | {"nodes"} | own
     asked: list[tuple[str, set[str], set[str]]] = []
@@ -144,7 +144,7 @@ def _names(node: Node, above: Above, inputs: set[str], place: Position, mistakes
         try:
             asked.append(("with" if node.kind == "join" else node.kind, fill_text.names(node.task.prompt), known))
             asked += [("checks", fill_text.names(check), known) for check in node.task.checks]
-        except Wrong:
+        except ExpressionError:
             return  # told where the text was read
     for key, names, allowed in asked:
         for name in sorted(names - allowed):
@@ -156,38 +156,38 @@ def _names(node: Node, above: Above, inputs: set[str], place: Position, mistakes
             )
 
 
-def _unfilled(node: Node, above: Above, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
+def _check_unfilled(node: Node, above: NodeAncestors, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
     """Look whether the items in the file hold a place that a text would have filled: they are taken as they are."""
     for text in fill_text.texts_in(node.items or ()):
         try:
             named = sorted(name for name in fill_text.names(text) if name in inputs or above.has(node.id, name))
-        except Wrong:
+        except ExpressionError:
             continue
         if named:
             key = _list_key(node)
-            words = f"`{key}` of `{node.id.rpartition('/')[2]}`: `{shortened(text)}` is not filled in"
+            words = f"`{key}` of `{node.id.rpartition('/')[2]}`: `{shorten_name(text)}` is not filled in"
             mistakes.add(place, words, f"write {{{{{named[0]}}}}} in the node's text, or name a list: `{key}: NAME`")
             return
 
 
 def _known_here(name: str, names: list[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean `{near[0]}`?" if near else "known here: " + (listed(names) or "nothing")
+    return f"did you mean `{near[0]}`?" if near else "known here: " + (short_list(names) or "nothing")
 
 
 def paths_of(node: Node) -> list[tuple[str, ...]]:
     """Return everything that a node's texts and expressions ask for."""
     found: list[tuple[str, ...]] = []
     expressions = (node.when, node.for_each, node.repeat.until if node.repeat else None)
-    with contextlib.suppress(Wrong):  # told where it was read
+    with contextlib.suppress(ExpressionError):  # told where it was read
         found += [path for text in expressions if text for path in Expression(text).paths()]
     if node.kind != "merge":
-        with contextlib.suppress(Wrong):
+        with contextlib.suppress(ExpressionError):
             found += [path for text in (node.task.prompt, *node.task.checks) for path in fill_text.paths(text)]
     return found
 
 
-def _asked(path: tuple[str, ...], of: Node, place: Position, mistakes: Mistakes) -> None:
+def _check_path(path: tuple[str, ...], of: Node, place: Position, mistakes: Mistakes) -> None:
     """Look whether a node has what is asked of it: one of its fields, and of its output what it declares."""
     if len(path) > 1 and path[1] not in FIELDS:
         mistakes.add(place, f"`{path[0]}.{path[1]}` is nothing that a node has", f"known: {', '.join(FIELDS)}")
@@ -201,10 +201,10 @@ def _asked(path: tuple[str, ...], of: Node, place: Position, mistakes: Mistakes)
         return
     fields = sorted(shape.get("properties", {}))
     if path[2] not in fields:
-        mistakes.add(place, f"the output of `{path[0]}` has no `{path[2]}`", f"it has: {listed(fields)}")
+        mistakes.add(place, f"the output of `{path[0]}` has no `{path[2]}`", f"it has: {short_list(fields)}")
 
 
-def _asked_of_items(path: tuple[str, ...], node: Node, place: Position, mistakes: Mistakes) -> None:
+def _check_item_path(path: tuple[str, ...], node: Node, place: Position, mistakes: Mistakes) -> None:
     """Look whether all items that stand in the file have the field that is asked of them."""
     if node.items is None or len(path) < 2 or path[0] == "index":
         return
@@ -215,14 +215,14 @@ def _asked_of_items(path: tuple[str, ...], node: Node, place: Position, mistakes
         some = f"{without} of {len(tables)} " if without < len(tables) else ""
         kind = "combinations" if node.matrix else "items"
         words = f"`{path[0]}.{path[1]}`: {some or 'all '}{kind} have no `{path[1]}`"
-        mistakes.add(place, words, f"they have: {listed(fields) or 'no fields'}")
+        mistakes.add(place, words, f"they have: {short_list(fields) or 'no fields'}")
 
 
-def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, mistakes: Mistakes) -> None:
+def _check_list(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, mistakes: Mistakes) -> None:
     """Look whether `for_each` can be a list, as far as the node whose output it is says so."""
     try:
         path = Expression(node.for_each).whole_path() if node.for_each else ()
-    except Wrong:
+    except ExpressionError:
         return
     of = nodes.get(prefix + path[0]) if len(path) > 1 and path[1] == "output" else None
     if of is None or of.fans_out or of.reduce:
@@ -238,11 +238,11 @@ def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position,
         mistakes.add(place, f"{words}, but {kind}", "name a list of it")
 
 
-def _listed_input(node: Node, flow: Flow, prefix: str, place: Position, mistakes: Mistakes) -> None:
+def _check_list_input(node: Node, flow: Flow, prefix: str, place: Position, mistakes: Mistakes) -> None:
     """Look whether an input that `for_each` names is a list; one without a value, or filled later, may be."""
     try:
         path = Expression(node.for_each).whole_path() if node.for_each else ()
-    except Wrong:
+    except ExpressionError:
         return
     if len(path) != 1:
         return
@@ -264,5 +264,5 @@ def _list_key(node: Node) -> str:
 def _of(text: str) -> set[str]:
     try:
         return Expression(text).names()
-    except Wrong:
+    except ExpressionError:
         return set()

@@ -24,7 +24,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     steps = [step for step in matcher.get_opcodes() if step[0] != "equal"]
     old_spans = [(start, end) for _, start, end, _, _ in steps if start < end]
     new_spans = [(start, end) for _, _, _, start, end in steps if start < end]
-    return _placed(one, old_spans), _placed(other, new_spans)
+    return _letter_spans(one, old_spans), _letter_spans(other, new_spans)
 
 
 def _alike(matcher: SequenceMatcher[str], one: list[str], other: list[str]) -> float:
@@ -39,7 +39,7 @@ def _alike(matcher: SequenceMatcher[str], one: list[str], other: list[str]) -> f
     return kept / longest if longest else 1.0
 
 
-def _placed(words: list[str], spans: list[tuple[int, int]]) -> Spans:
+def _letter_spans(words: list[str], spans: list[tuple[int, int]]) -> Spans:
     """Turn places of words into places of letters."""
     starts = [0]
     for word in words:

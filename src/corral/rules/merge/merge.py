@@ -9,7 +9,7 @@ from itertools import combinations
 from corral.model import OPEN, Attempt, NodeState, Question, Run
 from corral.model.errors import BadRequest
 from corral.model.flow import agent_and_model
-from corral.model.merge import MergeRecord, Take
+from corral.model.merge import FilePick, MergeRecord
 
 MOST_SUBJECT = 72
 MOST_HUNKS = 100_000
@@ -17,10 +17,10 @@ NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 WEEK = 7 * 86400.0
 
 
-def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
+def attempts_to_merge(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
     """Return whose work is merged: of each node that is done its winner; or the one attempt that was picked."""
     if pick is not None:
-        return [_picked(run, pick)]
+        return [_picked_attempt(run, pick)]
     if run.status in OPEN:
         raise _not_over(run, f"run {run.run} is not over: {run.status}")
     won = [(node, each) for node in run.nodes for each in node.attempts if each.id == node.winner and each.commit]
@@ -32,9 +32,9 @@ def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
     return won
 
 
-def overridden(run: Run, pick: str) -> str:
+def override_text(run: Run, pick: str) -> str:
     """Say what a picked attempt was refused for; nothing where it was not."""
-    _, attempt = _picked(run, pick)
+    _, attempt = _picked_attempt(run, pick)
     if attempt.status == "done" or attempt.error is None:
         return ""
     return f"{attempt.id} is {attempt.status} and merged as you picked it; it was refused: {attempt.error.message}"
@@ -48,12 +48,14 @@ def _not_over(run: Run, words: str) -> BadRequest:
     return BadRequest(words, hint=f"wait for it: corral logs -f {run.run}")
 
 
-def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
+def _picked_attempt(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     pairs = [(node, attempt) for node in run.nodes for attempt in node.attempts]
     names = ", ".join(f"{attempt.id} ({attempt.agent})" for _, attempt in pairs)
     found = [pair for pair in pairs if pick in (pair[1].id, _number(pair[1].id))]
     again = {attempt.retry_of for _, attempt in pairs if attempt.commit}  # a later try stands for it
-    found = found or [pair for pair in pairs if pair[1].commit and pair[1].id not in again and pick in _spoken(pair[1])]
+    found = found or [
+        pair for pair in pairs if pair[1].commit and pair[1].id not in again and pick in _attempt_names(pair[1])
+    ]
     if not found:
         raise BadRequest(f"run {run.run} has no attempt `{pick}`", hint=f"it has: {names}" if names else "")
     if len(found) > 1:
@@ -72,7 +74,7 @@ def attempt_named(run: Run, name: str, among: Sequence[str]) -> str | None:
     pairs = [each for node in run.nodes for each in node.attempts if each.id in among]
     said = name.strip()
     found = [each for each in pairs if said in (each.id, _number(each.id))]
-    found = found or [each for each in pairs if said in _spoken(each)]
+    found = found or [each for each in pairs if said in _attempt_names(each)]
     return found[0].id if len(found) == 1 else None
 
 
@@ -80,17 +82,17 @@ def _number(attempt: str) -> str:
     return attempt.rpartition("-")[2]
 
 
-def _spoken(attempt: Attempt) -> set[str]:
+def _attempt_names(attempt: Attempt) -> set[str]:
     """Return what an attempt is called besides its number: its agent, also with its model."""
     shown = agent_and_model(attempt.agent, attempt.model)
     return {attempt.agent, shown, f"{attempt.agent}:{attempt.model}"}
 
 
-def take(text: str, who: str) -> Take:
+def take(text: str, who: str) -> FilePick:
     """Read what is to be taken of whom: `a.py`, or hunks of it, `a.py#1,3-5`; `a.py#all` is a file with such a name."""
     path, sign, numbers = text.rpartition("#")
     if not sign or not path or not (numbers == "all" or NUMBERS.fullmatch(numbers)):
-        return Take(text, who)
+        return FilePick(text, who)
     found: list[int] = []
     for part in numbers.split(",") if numbers != "all" else ():
         first, _, last = part.partition("-")
@@ -99,7 +101,7 @@ def take(text: str, who: str) -> Take:
         found += range(int(first), int(last or first) + 1)
     if numbers != "all" and not found:
         raise BadRequest(f"--take {text}: that names no hunk", hint=f"--take {path}#1,3-5={who}")
-    return Take(path, who, tuple(dict.fromkeys(found)))
+    return FilePick(path, who, tuple(dict.fromkeys(found)))
 
 
 def refuse_another(run: Run, asked: MergeRecord, stands: Sequence[MergeRecord]) -> None:

@@ -18,7 +18,7 @@ Kind = Literal[" ", "-", "+"]
 MOST_MARKED = 400  #: pairs of one block in which words are looked for
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class PatchLine(Struct, frozen=True, kw_only=True):
     """One line of a hunk; a number is None on the side that does not have it."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class PatchHunk(Struct, frozen=True, kw_only=True):
     new_start: int
     new_count: int
     heading: str
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
 
 
 class FilePatch(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class FilePatch(Struct, frozen=True, kw_only=True):
     hunks: tuple[PatchHunk, ...] = ()
 
 
-Pair = tuple[Line | None, Line | None]
+Pair = tuple[PatchLine | None, PatchLine | None]
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def _end_of_hunk(lines: Sequence[str], place: int, match: re.Match[str]) -> int:
 
 def _file(lines: Sequence[str]) -> FilePatch:
     head = next((place for place, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
-    told = _Head(lines[:head])
+    told = _PatchHead(lines[:head])
     return FilePatch(
         old=told.old,
         new=told.new,
@@ -107,7 +107,7 @@ def _file(lines: Sequence[str]) -> FilePatch:
     )
 
 
-class _Head:
+class _PatchHead:
     """What stands before the first hunk."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -131,9 +131,9 @@ class _Head:
         else:
             _, end, name = line.split(" ", 2)
             if end == "from":
-                self.old = _unquoted(name)
+                self.old = _unquote(name)
             else:
-                self.new = _unquoted(name)
+                self.new = _unquote(name)
 
     def _mode(self, line: str) -> None:
         mode = line.rpartition(" ")[2]
@@ -152,23 +152,23 @@ class _Head:
 def _names(rest: str) -> tuple[str | None, str | None]:
     """Return both names of a `diff --git` line; where they are not quoted they are the same: the middle parts them."""
     if rest.startswith('"'):
-        end = next((place for place in range(1, len(rest)) if rest[place] == '"' and not _escaped(rest, place)), 0)
+        end = next((place for place in range(1, len(rest)) if rest[place] == '"' and not _is_escaped(rest, place)), 0)
         return _side(rest[: end + 1]), _side(rest[end + 2 :])
     half = len(rest) // 2
     return _side(rest[:half]), _side(rest[half + 1 :])
 
 
-def _escaped(text: str, place: int) -> bool:
+def _is_escaped(text: str, place: int) -> bool:
     before = text[:place]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def _side(name: str) -> str | None:
-    plain = _unquoted(name.removesuffix("\t"))
+    plain = _unquote(name.removesuffix("\t"))
     return None if plain == "/dev/null" else plain.partition("/")[2]
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     """Undo git's quoting: bytes as octal numbers, a few letters for others."""
     if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
         return name
@@ -198,31 +198,31 @@ def _hunks(lines: Sequence[str], place: int) -> Iterator[PatchHunk]:
         place = end
 
 
-def _lines(lines: Sequence[str], old: int, new: int) -> Iterator[Line]:
+def _lines(lines: Sequence[str], old: int, new: int) -> Iterator[PatchLine]:
     for place, line in enumerate(lines):
         if line.startswith("\\"):
             continue
         ends = not lines[place + 1].startswith("\\") if place + 1 < len(lines) else True
         if line.startswith("-"):
-            yield Line(kind="-", text=line[1:], old=old, ends=ends)
+            yield PatchLine(kind="-", text=line[1:], old=old, ends=ends)
         elif line.startswith("+"):
-            yield Line(kind="+", text=line[1:], new=new, ends=ends)
+            yield PatchLine(kind="+", text=line[1:], new=new, ends=ends)
         else:
-            yield Line(kind=" ", text=line[1:], old=old, new=new, ends=ends)
+            yield PatchLine(kind=" ", text=line[1:], old=old, new=new, ends=ends)
         old += not line.startswith("+")
         new += not line.startswith("-")
 
 
-def blocks(lines: Sequence[Line]) -> tuple[Block, ...]:
+def blocks(lines: Sequence[PatchLine]) -> tuple[Block, ...]:
     """Lay lines side by side: what went against what came in its place."""
     found: list[Block] = []
-    gone: list[Line] = []
-    come: list[Line] = []
+    gone: list[PatchLine] = []
+    come: list[PatchLine] = []
     same: list[Pair] = []
 
     def flush() -> None:
         if gone or come:
-            found.append(Block(changed=True, pairs=tuple(_marked(zip_longest(gone, come)))))
+            found.append(Block(changed=True, pairs=tuple(_mark_words(zip_longest(gone, come)))))
             gone.clear()
             come.clear()
         if same:
@@ -242,7 +242,7 @@ def blocks(lines: Sequence[Line]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _marked(pairs: Iterable[Pair]) -> Iterator[Pair]:
+def _mark_words(pairs: Iterable[Pair]) -> Iterator[Pair]:
     for place, (old, new) in enumerate(pairs):
         if old and new and place < MOST_MARKED:
             before, after = changed_words(old.text, new.text)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from corral.model import CostSource
 from corral.model.flow import known_as
-from corral.model.money import By, CostRow, CostTable, Paid, Standing, Totals
+from corral.model.money import By, CostRow, CostTable, LimitStatus, PaidAttempt, Totals
 from corral.model.numbers import token_count
 from corral.rules.money.limits import quantile
 
@@ -20,9 +20,9 @@ LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
+def table(lines: Iterable[PaidAttempt], by: By, zone: tzinfo) -> CostTable:
     """Add up what attempts cost; days in order, the rest by cost."""
-    name: dict[By, Callable[[Paid], str]] = {
+    name: dict[By, Callable[[PaidAttempt], str]] = {
         "agent": lambda line: line.agent,
         "account": lambda line: known_as(line.agent, line.account),
         "model": lambda line: line.model or "-",
@@ -30,7 +30,7 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
         "repo": lambda line: line.repo,
         "task-kind": lambda line: line.type or "-",
     }
-    groups: defaultdict[str, list[Paid]] = defaultdict(list)
+    groups: defaultdict[str, list[PaidAttempt]] = defaultdict(list)
     for line in lines:
         groups[name[by](line)].append(line)
     rows = [_row(key, found) for key, found in groups.items()]
@@ -38,7 +38,7 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
     everything = [line for found in groups.values() for line in found]
     known = [SOURCES.index(line.source) for line in everything if line.source != "unknown"]
     worst = max(known, default=len(SOURCES) - 1)
-    saved, against = _saved(everything)
+    saved, against = _saving(everything)
     return CostTable(
         by=by,
         usd=round(sum(row.usd for row in rows), 6),
@@ -52,7 +52,7 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
     )
 
 
-def _row(key: str, lines: Sequence[Paid]) -> CostRow:
+def _row(key: str, lines: Sequence[PaidAttempt]) -> CostRow:
     return CostRow(
         key=key,
         usd=round(sum(line.spent for line in lines), 6),
@@ -66,7 +66,7 @@ def _row(key: str, lines: Sequence[Paid]) -> CostRow:
     )
 
 
-def _saved(lines: Sequence[Paid]) -> tuple[float | None, str | None]:
+def _saving(lines: Sequence[PaidAttempt]) -> tuple[float | None, str | None]:
     """Tell what the same tokens would have cost more with the dearest model that was used."""
     models = [line for line in lines if line.model and line.agent not in PLAYED]
     known = [line for line in models if line.source in ("reported", "metered", "computed") and line.tokens]
@@ -88,7 +88,7 @@ def usual(paid: Sequence[float]) -> tuple[float, float, float] | None:
     return (quantile(paid, 0.1), quantile(paid, 0.5), quantile(paid, 0.9)) if len(paid) >= 3 else None
 
 
-def prometheus(totals: Iterable[Totals], standings: Iterable[Standing], gauges: Mapping[str, float]) -> str:
+def prometheus(totals: Iterable[Totals], standings: Iterable[LimitStatus], gauges: Mapping[str, float]) -> str:
     """Write totals of all attempts, and what stands now, in the text format of Prometheus."""
     spent: defaultdict[tuple[str, ...], float] = defaultdict(float)
     counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
@@ -118,7 +118,7 @@ def prometheus(totals: Iterable[Totals], standings: Iterable[Standing], gauges: 
     return "\n".join(parts) + "\n"
 
 
-def _limits(standings: Iterable[Standing]) -> list[str]:
+def _limits(standings: Iterable[LimitStatus]) -> list[str]:
     """Tell every limit of money, and how far it is used up where it has a sum."""
     whole: dict[tuple[str, ...], float] = {}
     used: dict[tuple[str, ...], float] = {}

@@ -27,7 +27,7 @@ OF_RUN: tuple[Window, ...] = ("node", "run")  #: one raise lifts them together
 LIFTS = {"ceiling": "corral budget set --ceiling USD", "halt": "corral halt --off"}  #: what no answer does
 
 
-class Who(Struct, frozen=True, kw_only=True):
+class Spender(Struct, frozen=True, kw_only=True):
     """The attempt that wants to spend."""
 
     run: str
@@ -59,7 +59,7 @@ def until(window: Window, now: float, zone: tzinfo) -> float | None:
     return datetime(following.year, following.month, following.day, tzinfo=zone).timestamp()
 
 
-def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[Bound]:
+def bounds(who: Spender, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[Bound]:
     """Return every limit that binds an attempt, where it binds; hard ones first, so that they are the ones named."""
     found: list[Bound] = []
     for limit in limits:
@@ -95,12 +95,12 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)] if part > 0 else ordered[0]
 
 
-def reserved_for_unknown(known: float, held: float, budget: Budget) -> float:
+def unknown_reservation(known: float, held: float, budget: Budget) -> float:
     """Return what stays reserved for an attempt of whose cost only a part is known: unknown is never nothing."""
     return max(0.0, (held if held > 0 else budget.unknown_cost_usd) - known)
 
 
-def settled(reported: Cost, metered: Cost) -> Cost:
+def settled_cost(reported: Cost, metered: Cost) -> Cost:
     """Return what an attempt cost by its own word and by the meter: the larger, and whether they contradict."""
     if reported.usd is None or metered.usd is None:
         return metered if reported.usd is None else reported
@@ -123,13 +123,13 @@ def limit_words(limit: Limit) -> str:
     return f"{OF[limit.window]}{of} is ${limit.usd:g}"
 
 
-def lacking(refusal: Refusal, wanted: float) -> float:
+def shortfall(refusal: Refusal, wanted: float) -> float:
     """Return how much more, in whole cents, lets a run finish that a limit stopped: also where more is spent by now."""
     more = max(refusal.wanted, wanted, CENT)
     return math.ceil(100 * max(more, refusal.spent + refusal.reserved + more - refusal.limit.usd) - 100 * TINY) / 100
 
 
-def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
+def budget_question(who: Spender, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
     """Ask whether a run that was stopped by a limit may go on."""
     limit = refusal.limit
     choices = (f"raise {more:.2f}", STOP)
@@ -157,16 +157,16 @@ def offers_more(entry: Entry) -> bool:
     return len(entry.choices) > 1
 
 
-def offered(question: Question) -> float:
+def offered_usd(question: Question) -> float:
     """Return the raise that a question about a limit offers; 0 where it offers none."""
     return amount(question.choices[0], 0.0) or 0.0
 
 
-def raised(entry: Entry) -> tuple[float, tuple[Window, ...]]:
+def granted_raise(entry: Entry) -> tuple[float, tuple[Window, ...]]:
     """Return how much more an answer allows a run, and for which limits: those of a run and of its nodes are one."""
     window = entry.key.split("/")[2]
     windows = OF_RUN if window in OF_RUN else (cast("Window", window),)
-    return amount(entry.answer or "", offered(entry)) or 0.0, windows
+    return amount(entry.answer or "", offered_usd(entry)) or 0.0, windows
 
 
 def hint(entry: Entry) -> str:

@@ -26,7 +26,7 @@ class _Details(Struct):
     cache_write_tokens: int | None = None
 
 
-class _Usage(Struct):
+class _ProviderUsage(Struct):
     """What providers call it; each fills some of it."""
 
     input_tokens: int | None = None
@@ -45,14 +45,14 @@ class _Usage(Struct):
     cachedContentTokenCount: int | None = None  # noqa: N815
 
 
-class _Part(Struct):
+class _AnswerPart(Struct):
     """One event, line or document, of any provider; what stands for an answer, or wraps one."""
 
     type: str | None = None
     model: str | None = None
     modelVersion: str | None = None  # noqa: N815
-    usage: _Usage | None = None
-    usageMetadata: _Usage | None = None  # noqa: N815
+    usage: _ProviderUsage | None = None
+    usageMetadata: _ProviderUsage | None = None  # noqa: N815
     message: Raw = Raw(b"")  # Anthropic's first event; a text elsewhere
     response: Raw = Raw(b"")  # OpenAI's last event, Gemini's Code Assist; a text for Ollama
     choices: Raw = Raw(b"")
@@ -62,14 +62,14 @@ class _Part(Struct):
     eval_count: int | None = None
 
 
-_PART = msgspec.json.Decoder(_Part)
-_PARTS = msgspec.json.Decoder(list[_Part])
-_USAGE = msgspec.json.Decoder(_Usage)
+_PART = msgspec.json.Decoder(_AnswerPart)
+_PARTS = msgspec.json.Decoder(list[_AnswerPart])
+_USAGE = msgspec.json.Decoder(_ProviderUsage)
 UNREADABLE = (ValueError, OverflowError, RecursionError)
 _NAMED = re.compile(rb'"(?:usage|usageMetadata)"\s*:\s*(\{)')
 
 
-class Meter:
+class TokenMeter:
     """Reads one answer. `metered` is told additions as soon as they are known: sum them up over all answers."""
 
     def __init__(self, content_type: str, metered: Metered) -> None:
@@ -78,7 +78,7 @@ class Meter:
         self._first = b""  # until it can be seen what comes
         self._kept, self._cut = bytearray(), False
         self._model: str | None = None
-        self._known, self._told = Tokens(), Tokens()
+        self._known, self._reported = Tokens(), Tokens()
         self._said = False
         self._early = self._final = False  # of the last usage, and of any
 
@@ -151,7 +151,7 @@ class Meter:
                 self._part(line.strip())
         return None
 
-    def _part(self, text: bytes, around: _Part | None = None) -> bool:
+    def _part(self, text: bytes, around: _AnswerPart | None = None) -> bool:
         if not text.startswith(b"{"):
             return False
         try:
@@ -160,7 +160,7 @@ class Meter:
             return False
         return True
 
-    def _read(self, part: _Part, around: _Part | None = None) -> None:
+    def _read(self, part: _AnswerPart, around: _AnswerPart | None = None) -> None:
         self._model = part.model or part.modelVersion or self._model
         for inner in (part.message, part.response) if around is None else ():
             if bytes(inner).startswith(b"{"):
@@ -174,7 +174,7 @@ class Meter:
                 self._early = (around or part).type in EARLY
                 self._final = self._final or (not self._early and _is_final(part))
 
-    def _use(self, usage: _Usage) -> None:
+    def _use(self, usage: _ProviderUsage) -> None:
         known = self._known
         if usage.promptTokenCount is not None or usage.candidatesTokenCount is not None:
             self._know(_gemini(usage))
@@ -207,9 +207,9 @@ class Meter:
         self._known, self._said = tokens.limited, True
 
     def _tell(self) -> None:
-        known, told = self._known, self._told
+        known, told = self._known, self._reported
         if known != told:
-            self._told = known
+            self._reported = known
             added = Tokens(
                 known.input - told.input,
                 known.output - told.output,
@@ -219,7 +219,7 @@ class Meter:
             self._metered(self._model, added)
 
 
-def _is_final(part: _Part) -> bool:
+def _is_final(part: _AnswerPart) -> bool:
     """Return whether the usage in a part is that of the whole answer."""
     if part.type is not None:
         return True
@@ -264,14 +264,14 @@ def _with_cached(whole: int | None, output: int | None, details: _Details | None
     return Tokens(max(0, (whole or 0) - read - written), output or 0, read, written)
 
 
-def _chat(usage: _Usage) -> Tokens:
+def _chat(usage: _ProviderUsage) -> Tokens:
     details = usage.prompt_tokens_details
     if details is None and usage.prompt_cache_hit_tokens is not None:
         details = _Details(usage.prompt_cache_hit_tokens)
     return _with_cached(usage.prompt_tokens, usage.completion_tokens, details)
 
 
-def _gemini(usage: _Usage) -> Tokens:
+def _gemini(usage: _ProviderUsage) -> Tokens:
     read = usage.cachedContentTokenCount or 0
     asked = (usage.promptTokenCount or 0) + (usage.toolUsePromptTokenCount or 0)
     return Tokens(max(0, asked - read), (usage.candidatesTokenCount or 0) + (usage.thoughtsTokenCount or 0), read)

@@ -40,10 +40,10 @@ class Prices:
 
     def _usd(self, model: str, tokens: Tokens) -> float | None:
         tokens = Tokens(*(max(0, count) for count in _counts(tokens)))
-        if own := _named(self._known.own.models, model):
+        if own := _price_of(self._known.own.models, model):
             return _of_table(own, tokens)
         found = self._of_library(model, tokens)
-        if found is None and (shipped := _named(self._known.shipped.models, model)):
+        if found is None and (shipped := _price_of(self._known.shipped.models, model)):
             return _of_table(shipped, tokens)
         return found
 
@@ -90,7 +90,7 @@ def _counts(tokens: Tokens) -> tuple[int, int, int, int]:
     return tokens.input, tokens.output, tokens.cache_read, tokens.cache_write
 
 
-def _named(models: Mapping[str, Price], model: str) -> Price | None:
+def _price_of(models: Mapping[str, Price], model: str) -> Price | None:
     if model in models:
         return models[model]
     fitting = [name for name in models if fnmatchcase(model, name)]

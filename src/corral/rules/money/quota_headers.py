@@ -47,10 +47,10 @@ def _window(agent: str, name: str, parts: dict[str, str], now: float) -> QuotaWi
     resets = _moment(reset, now) if reset else None
     if after := _number(parts.get("reset-after-seconds", "")):
         resets = now + after
-    return QuotaWindow(agent=agent, name=name, used=_used(parts), resets=resets, at=now)
+    return QuotaWindow(agent=agent, name=name, used=_used_share(parts), resets=resets, at=now)
 
 
-def _used(parts: dict[str, str]) -> float | None:
+def _used_share(parts: dict[str, str]) -> float | None:
     share = _number(parts.get("utilization", ""))
     if share is None and (percent := _number(parts.get("used-percent", ""))) is not None:
         share = percent / 100

@@ -10,7 +10,7 @@ from corral.model.errors import BadRequest
 LEAST_USD = 0.01
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class SpawnStatus(Struct, frozen=True, kw_only=True):
     """How an attempt stands when it wants a child."""
 
     depth: int  #: of its run: 0 for one that a person started
@@ -28,15 +28,15 @@ def pair(rules: ToolboxRules, giver: str, taker: str) -> None:
         raise BadRequest(f"the role `{giver or 'none'}` may not hand work to `{taker[:80]}`", hint=hint)
 
 
-def budget(rules: ToolboxRules, standing: Standing, asked_usd: float) -> float | None:
+def budget(rules: ToolboxRules, status: SpawnStatus, asked_usd: float) -> float | None:
     """Return what a child is promised: what was asked for; None: it shares what the attempt has left."""
     if not rules.children:
         raise BadRequest("children are not allowed here", hint="[toolbox] children = 0 says so")
-    if standing.depth >= rules.depth:
-        raise BadRequest(f"this run is {standing.depth} deep already; {rules.depth} is the most")
-    if standing.family >= rules.children:
-        raise BadRequest(f"{standing.family} children were spawned already; {rules.children} are the most")
-    left = standing.left_usd
+    if status.depth >= rules.depth:
+        raise BadRequest(f"this run is {status.depth} deep already; {rules.depth} is the most")
+    if status.family >= rules.children:
+        raise BadRequest(f"{status.family} children were spawned already; {rules.children} are the most")
+    left = status.left_usd
     if left is not None and left < LEAST_USD:
         raise BadRequest("there is no money left for a child")
     if left is not None and asked_usd > left:

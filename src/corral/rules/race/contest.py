@@ -10,7 +10,7 @@ from corral.model import Attempt, AttemptRecord, Status
 from corral.model.flow import Node
 from corral.rules.race import early_stop, llm_judge, select, variation
 from corral.rules.race.early_stop import Race
-from corral.rules.schedule.agent_tries import Over
+from corral.rules.schedule.agent_tries import TriesEnd
 
 VARIED = ("held-out", "proven", "unharmed")  #: grades whose best are compared by varied inputs
 LOOK_AGAIN_SECONDS = 1.0  #: while something is proven and others spend money
@@ -24,7 +24,7 @@ class Halt(Struct, frozen=True):
     reason: str
 
 
-class Decided(Struct, frozen=True, kw_only=True):
+class RaceDecision(Struct, frozen=True, kw_only=True):
     """What a node came to."""
 
     status: Status
@@ -34,7 +34,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     votes: Mapping[str, float] = {}
 
 
-def race(node: Node, tries: Sequence[AttemptRecord], over: Sequence[Over], spent_usd: float, now: float) -> Race:
+def race(node: Node, tries: Sequence[AttemptRecord], over: Sequence[TriesEnd], spent_usd: float, now: float) -> Race:
     """Return the race as it stands."""
     ended = {each.last.attempt.id for each in over if each.last}
     return Race(
@@ -49,24 +49,24 @@ def race(node: Node, tries: Sequence[AttemptRecord], over: Sequence[Over], spent
     )
 
 
-def halts(node: Node, standing: Race, driven: Collection[str]) -> list[Halt]:
+def halts(node: Node, limit_status: Race, driven: Collection[str]) -> list[Halt]:
     """Return who is to be stopped now."""
-    stopped = early_stop.to_stop(standing)
+    stopped = early_stop.to_stop(limit_status)
     return [Halt(name, node.id, why) for name, why in stopped.items() if name in driven]
 
 
-def finalists(over: Sequence[Over]) -> list[Attempt]:
+def finalists(over: Sequence[TriesEnd]) -> list[Attempt]:
     """Return the last attempt of each lane; one that is done and yet not accepted (`until`) is none."""
     return [
         each.last.attempt for each in over if each.last and not (each.reason and each.last.attempt.status == "done")
     ]
 
 
-def survivors(over: Sequence[Over]) -> list[Attempt]:
-    return [each for each in finalists(over) if select.proven(each)]
+def survivors(over: Sequence[TriesEnd]) -> list[Attempt]:
+    return [each for each in finalists(over) if select.is_proven(each)]
 
 
-def decide(node: Node, over: Sequence[Over], judged: Sequence[AttemptRecord]) -> Decided | None:
+def decide(node: Node, over: Sequence[TriesEnd], judged: Sequence[AttemptRecord]) -> RaceDecision | None:
     """Choose the best; None if none is good enough."""
     votes = llm_judge.votes(survivors(over), judged) if judged else {}
     candidates = [structs.replace(each, votes=votes.get(each.id)) for each in finalists(over)]
@@ -74,33 +74,33 @@ def decide(node: Node, over: Sequence[Over], judged: Sequence[AttemptRecord]) ->
     if ranking.winner is None:
         return None
     unheard = "; the judge gave no clear answer" if judged and not votes else ""
-    return Decided(status="done", winner=ranking.winner, why=ranking.why + unheard, votes=votes)
+    return RaceDecision(status="done", winner=ranking.winner, why=ranking.why + unheard, votes=votes)
 
 
-def tie(node: Node, over: Sequence[Over], judged: Sequence[AttemptRecord]) -> tuple[Attempt, ...]:
+def tie(node: Node, over: Sequence[TriesEnd], judged: Sequence[AttemptRecord]) -> tuple[Attempt, ...]:
     """Return the attempts of a race among which only the user can choose: none is proven better than the others."""
     if not node.rivals or node.select != "evidence":
         return ()
     votes = llm_judge.votes(survivors(over), judged) if judged else {}
     found = {each.id: structs.replace(each, votes=votes.get(each.id)) for each in finalists(over)}
     trees = {each.last.attempt.id: each.last.tree for each in over if each.last}
-    return tuple(found[name] for name in select.undecided(list(found.values()), trees))
+    return tuple(found[name] for name in select.undecided_attempts(list(found.values()), trees))
 
 
-def to_vary(node: Node, over: Sequence[Over]) -> tuple[str, ...]:
+def to_vary(node: Node, over: Sequence[TriesEnd]) -> tuple[str, ...]:
     """Return the attempts to compare by varied inputs: the best, where they are equal so far and their work differs."""
     if not node.rivals or node.select != "evidence" or node.judge or node.scorers or not node.task.checks:
         return ()
-    equal = select.equals(finalists(over))
+    equal = select.equal_attempts(finalists(over))
     trees = {each.last.attempt.id: each.last.tree for each in over if each.last}
-    if len(select.distinct(equal, trees)) < 2 or select.grade_of(equal[0]) not in VARIED:
+    if len(select.distinct_attempts(equal, trees)) < 2 or select.grade_of(equal[0]) not in VARIED:
         return ()
     python = any(path.endswith(".py") for each in equal for path in each.files_changed)
     asked = all(variation.of(each) for each in equal)
     return tuple(each.id for each in equal) if python and not asked else ()
 
 
-def none_good(over: Sequence[Over]) -> tuple[Status, str]:
+def none_good(over: Sequence[TriesEnd]) -> tuple[Status, str]:
     """Say what a race came to that nobody won."""
     ranked = select.rank(finalists(over))
     reasons = {each.last.attempt.id: each.reason for each in over if each.last and each.reason}
@@ -109,7 +109,7 @@ def none_good(over: Sequence[Over]) -> tuple[Status, str]:
     return ("failed" if same == "done" else same), ranked.why if not reasons else _words(over, ranked.order)
 
 
-def _words(over: Sequence[Over], order: Sequence[str]) -> str:
+def _words(over: Sequence[TriesEnd], order: Sequence[str]) -> str:
     by_id = {each.last.attempt.id: each for each in over if each.last}
     named = [by_id[name] for name in order] + [each for name, each in by_id.items() if name not in order]
     words = [

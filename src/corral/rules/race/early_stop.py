@@ -32,7 +32,7 @@ def best(race: Race) -> Attempt | None:
     return next((each for each in race.over if each.id == ranking.winner), None)
 
 
-def decided(race: Race) -> str | None:
+def decision_reason(race: Race) -> str | None:
     """Return why nobody need start or go on at all; None while somebody might."""
     first = best(race)
     if first is None:
@@ -40,7 +40,7 @@ def decided(race: Race) -> str | None:
     if race.how == "first":
         return f"{first.id} is {_word(first)}, and the first"
     nearly = race.budget_usd is not None and race.spent_usd >= NEARLY * race.budget_usd
-    if nearly and (race.how != "evidence" or _unbeaten(first, race)):
+    if nearly and (race.how != "evidence" or _is_unbeaten(first, race)):
         return f"{first.id} is {_word(first)}, and ${race.spent_usd:.4g} of ${race.budget_usd:g} are spent"
     return None
 
@@ -49,7 +49,7 @@ def _word(first: Attempt) -> str:
     return select.grade_of(first) or "proven"
 
 
-def _unbeaten(first: Attempt, race: Race) -> bool:
+def _is_unbeaten(first: Attempt, race: Race) -> bool:
     """Tell whether nobody at work can reach a better grade."""
     grade = select.grade_of(first)
     return grade is None or GRADES.index(grade) <= GRADES.index(race.grade)
@@ -57,7 +57,7 @@ def _unbeaten(first: Attempt, race: Race) -> bool:
 
 def to_stop(race: Race) -> dict[str, str]:
     """Return which attempts at work are to be stopped, and why."""
-    if why := decided(race):
+    if why := decision_reason(race):
         return {record.attempt.id: why for record in race.at_work}
     first = best(race)
     if first is None:
@@ -65,11 +65,11 @@ def to_stop(race: Race) -> dict[str, str]:
     return {
         record.attempt.id: f"{first.id} is {_word(first)}, and this one cannot do better any more"
         for record in race.at_work
-        if beaten(first, record, race)
+        if is_beaten(first, record, race)
     }
 
 
-def beaten(first: Attempt, record: AttemptRecord, race: Race) -> bool:
+def is_beaten(first: Attempt, record: AttemptRecord, race: Race) -> bool:
     """Tell whether even the best that an attempt at work could still become is worse than a proven one."""
     if race.scored and race.how == "evidence":
         return False

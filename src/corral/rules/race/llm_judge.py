@@ -11,7 +11,7 @@ import msgspec
 from corral.model import Attempt, AttemptRecord
 from corral.model.flow import AgentChoice, Node, Task
 
-LANES = (-1, -2)  #: where the judge's two attempts stand: beside the race, not in it
+JUDGE_PLACES = (-1, -2)  #: where the judge's two attempts stand: beside the race, not in it
 MOST_INLINE = 60_000  #: characters of all changes in the prompt; longer ones are given as files
 MOST_PATCH = 400_000  #: of one change
 LETTERS = "ABCDEFGHIJKLMNOP"
@@ -29,7 +29,7 @@ The task was:
 End with one line of JSON that names all of them, the best first, for example: {example}"""
 
 
-def lane_node(node: Node, judge: AgentChoice) -> Node:
+def judge_node(node: Node, judge: AgentChoice) -> Node:
     """Return the node that the judge works on."""
     task = Task(
         prompt=node.task.prompt,
@@ -47,20 +47,20 @@ def judge_of(node: Node) -> AgentChoice | None:
     return node.judge or node.reader
 
 
-def shown(survivors: Sequence[Attempt], lane: int) -> tuple[str, ...]:
+def judging_order(survivors: Sequence[Attempt], lane: int) -> tuple[str, ...]:
     """Return the attempts in the order in which the judge sees them: the second time the other way round."""
     names = sorted((each.id for each in survivors), key=lambda name: (len(name), name))
-    return tuple(names if lane == LANES[0] else reversed(names))
+    return tuple(names if lane == JUDGE_PLACES[0] else reversed(names))
 
 
 def brief(task: str, patches: Sequence[str]) -> Brief:
     """Return what the judge is told, and files for its HOME where the changes are too long for that."""
     example = msgspec.json.encode({"order": list(reversed(LETTERS[: len(patches)]))}).decode()
-    words, files = laid_out(patches)
+    words, files = format_patches(patches)
     return ASKED.format(count=len(patches), task=task, shown=words, example=example), files
 
 
-def laid_out(patches: Sequence[str]) -> Brief:
+def format_patches(patches: Sequence[str]) -> Brief:
     """Return changes as a prompt shows them, and files where they are too long for that."""
     labels = LETTERS[: len(patches)]
     cut = [patch if len(patch) <= MOST_PATCH else patch[:MOST_PATCH] + "\n[the rest is cut]\n" for patch in patches]
@@ -83,7 +83,7 @@ def votes(survivors: Sequence[Attempt], judged: Sequence[AttemptRecord]) -> dict
     points = {each.id: 0.0 for each in survivors}
     heard = 0
     for record in judged:
-        if record.lane not in LANES:
+        if record.lane not in JUDGE_PLACES:
             continue
         names = record.candidates
         order = read(record.attempt.output, len(names)) if record.attempt.status == "done" else ()
@@ -92,7 +92,7 @@ def votes(survivors: Sequence[Attempt], judged: Sequence[AttemptRecord]) -> dict
         heard += 1
         for place, label in enumerate(order):
             points[names[LETTERS.index(label)]] += len(names) - 1 - place
-    return points if heard == len(LANES) else {}
+    return points if heard == len(JUDGE_PLACES) else {}
 
 
 def read(output: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 -- the output of an agent may be anything

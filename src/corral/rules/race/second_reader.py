@@ -12,7 +12,7 @@ from corral.model.flow import AgentChoice, Node
 from corral.rules.flows import output
 from corral.rules.race import llm_judge
 
-FIRST_LANE = -3  #: below the two lanes of the blind judge; each lane of a node has a reader's lane of its own
+FIRST_READER_PLACE = -3  #: below the two lanes of the blind judge; each lane of a node has a reader's lane of its own
 READ = ("held-out", "proven", "unharmed")  #: the grades that a reader may lower
 MOST_REASON = 300  #: characters
 MOST_LISTED = 20  #: files and doubts in the prompt
@@ -36,41 +36,41 @@ What was seen of it:
 End with one line of JSON: {{"verdict": "task"}} or {{"verdict": "workaround", "reason": "one sentence"}}"""
 
 
-class Reading(Struct, frozen=True):
+class ReaderVerdict(Struct, frozen=True):
     """What a reader said of an attempt."""
 
     workaround: bool
     reason: str = ""
 
 
-def lane_of(place: int) -> int:
+def reader_place(place: int) -> int:
     """Return the lane in which the work of a lane is read."""
-    return FIRST_LANE - place
+    return FIRST_READER_PLACE - place
 
 
-def wanted(node: Node, attempt: Attempt) -> bool:
+def needs_reader(node: Node, attempt: Attempt) -> bool:
     """Tell whether an attempt that is over is to be read."""
     graded = attempt.evidence is not None and attempt.evidence.grade in READ
     return node.reader is not None and not node.task.read_only and attempt.status == "done" and graded
 
 
-def lane_node(node: Node, reader: AgentChoice) -> Node:
+def reader_node(node: Node, reader: AgentChoice) -> Node:
     """Return the node that a reader works on."""
-    return llm_judge.lane_node(node, reader)
+    return llm_judge.judge_node(node, reader)
 
 
 def tries_of(attempt: str, records: Iterable[AttemptRecord]) -> list[AttemptRecord]:
     """Return the attempts that read the work of another one."""
-    return [each for each in records if each.lane <= FIRST_LANE and each.candidates == (attempt,)]
+    return [each for each in records if each.lane <= FIRST_READER_PLACE and each.candidates == (attempt,)]
 
 
 def brief(task: str, patch: str, evidence: Evidence | None, detail: EvidenceDetail | None) -> llm_judge.Brief:
     """Return what a reader is asked, and files for its HOME where the change is too long for that."""
-    shown, files = llm_judge.laid_out([patch])
-    return ASKED.format(task=task, seen="\n".join(_seen(evidence, detail)), shown=shown), files
+    shown, files = llm_judge.format_patches([patch])
+    return ASKED.format(task=task, seen="\n".join(_evidence_lines(evidence, detail)), shown=shown), files
 
 
-def _seen(evidence: Evidence | None, detail: EvidenceDetail | None) -> list[str]:
+def _evidence_lines(evidence: Evidence | None, detail: EvidenceDetail | None) -> list[str]:
     lines = [f"- {reason}" for reason in (evidence.reasons if evidence else ())]
     if detail:
         lines += [f"- {each.path}: {each.why} ({each.how})" for each in detail.steered[:MOST_LISTED]]
@@ -82,7 +82,7 @@ def _place(doubt: Doubt) -> str:
     return f"{doubt.path}:{doubt.line}" if doubt.line else doubt.path
 
 
-def read(record: AttemptRecord) -> Reading | None:
+def read(record: AttemptRecord) -> ReaderVerdict | None:
     """Return what a reader said; None: it gave no clear answer."""
     if record.attempt.status != "done":
         return None
@@ -97,10 +97,10 @@ def read(record: AttemptRecord) -> Reading | None:
     if verdict not in (TASK, WORKAROUND):
         return None
     words = " ".join(reason.split())[:MOST_REASON] if isinstance(reason, str) else ""
-    return Reading(verdict == WORKAROUND, words)
+    return ReaderVerdict(verdict == WORKAROUND, words)
 
 
-def reason_of(found: Reading) -> str:
+def reason_of(found: ReaderVerdict) -> str:
     """Say why a reader lowers a grade."""
     return f"the second reader says it works around the checks: {found.reason or 'it gave no reason'}"
 

@@ -35,7 +35,7 @@ class Criterion(Struct, frozen=True):
     hope: Callable[[Attempt], float] = lambda _: -math.inf
 
 
-def proven(attempt: Attempt) -> bool:
+def is_proven(attempt: Attempt) -> bool:
     """Tell whether it is done; nothing less ever wins."""
     return attempt.status == "done" and all(check.passed for check in attempt.checks)
 
@@ -60,7 +60,7 @@ def _doubts(attempt: Attempt) -> int:
 
     Tests that it added count for nothing: whoever wants to win could add any number.
     """
-    return sum(check.flaky + failures.lost(check) for check in attempt.checks)
+    return sum(check.flaky + failures.count_lost(check) for check in attempt.checks)
 
 
 def _score(attempt: Attempt) -> float:
@@ -86,7 +86,7 @@ def _money(usd: float) -> str:
 
 
 PROVEN = Criterion(
-    "done", lambda each: not proven(each), "the only one that is done", lambda _own, _other: "not done", _none
+    "done", lambda each: not is_proven(each), "the only one that is done", lambda _own, _other: "not done", _none
 )
 GRADE = Criterion(
     "evidence",
@@ -146,7 +146,7 @@ VOTES = Criterion(
 )
 AGREES = Criterion(
     "varied inputs",
-    variation.lost,
+    variation.is_outvoted,
     "most rivals agree with it on varied inputs",
     lambda _own, _other: "differs from most rivals on varied inputs",
     _none,
@@ -189,7 +189,7 @@ BY: Mapping[How, Sequence[Criterion]] = {
 def key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
     """Return by what attempts are ordered, but for the last tie-break."""
     values = [criterion.value(attempt) for criterion in BY[how]]
-    return _compared(values, how, done=proven(attempt))
+    return _compared(values, how, done=is_proven(attempt))
 
 
 def hoped_key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
@@ -210,36 +210,36 @@ def rank(candidates: Sequence[Attempt], how: How = "evidence") -> Ranking:
         each.id: _first_words(each) if place == 0 else _behind(each, ranked[place - 1], how)
         for place, each in enumerate(ranked)
     }
-    best = ranked[0] if ranked and proven(ranked[0]) else None
+    best = ranked[0] if ranked and is_proven(ranked[0]) else None
     why = _why(best, ranked[1:], how) if best else none_good(ranked)
     if best:
         reasons[best.id] = why
     return Ranking(order=tuple(each.id for each in ranked), winner=best.id if best else None, why=why, reasons=reasons)
 
 
-def undecided(candidates: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+def undecided_attempts(candidates: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
     """Return the attempts between which nothing but size, cost and time would decide, though none is proven.
 
     Checks that pass with and without the work do not say which is right: then the smallest change is often the one
     that did least. The same holds where they answer varied inputs differently and no majority agrees. Those whose
     trees are the same are one: `trees` are theirs by attempt.
     """
-    equal = equals(candidates)
-    if not equal or not (grade_of(equal[0]) == "unharmed" or variation.split(equal)):
+    equal = equal_attempts(candidates)
+    if not equal or not (grade_of(equal[0]) == "unharmed" or variation.is_split(equal)):
         return ()
-    return distinct(equal, trees)
+    return distinct_attempts(equal, trees)
 
 
-def equals(candidates: Sequence[Attempt]) -> list[Attempt]:
+def equal_attempts(candidates: Sequence[Attempt]) -> list[Attempt]:
     """Return the best, and those that only size, cost and time put behind it; none if none is done."""
     ranked = sorted(candidates, key=lambda each: (key(each), _place(each.id), each.id))
-    if not ranked or not proven(ranked[0]):
+    if not ranked or not is_proven(ranked[0]):
         return []
     decisive = BY["evidence"].index(SIZE)
     return [each for each in ranked if key(each)[:decisive] == key(ranked[0])[:decisive]]
 
 
-def distinct(equal: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+def distinct_attempts(equal: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
     """Return one attempt for each tree, if there are several."""
     by_tree = {trees.get(each.id) or each.id: each.id for each in reversed(equal)}
     names = tuple(sorted(by_tree.values(), key=lambda name: (_place(name), name)))  # by number: no order is a hint
@@ -289,7 +289,7 @@ def evidence_words(attempt: Attempt) -> str:
 
 
 def _first_words(attempt: Attempt) -> str:
-    return evidence_words(attempt) if proven(attempt) else not_proven(attempt)
+    return evidence_words(attempt) if is_proven(attempt) else not_proven(attempt)
 
 
 def not_proven(attempt: Attempt) -> str:

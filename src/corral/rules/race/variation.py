@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from corral.model import Attempt, Variation
 from corral.rules.checks import outside
-from corral.rules.race.varied_calls import Call
+from corral.rules.race.varied_calls import ProductCall
 
 MOST_SECONDS = 60.0  #: of one probe
 MOST_SHOWN = 60  #: characters of an answer
@@ -20,7 +20,7 @@ MARK = "corral-variation "
 RAISES = "raises"
 
 
-class Answer(Struct, frozen=True):
+class RivalAnswer(Struct, frozen=True):
     """What a rival gave for one call."""
 
     value: str | None = None
@@ -34,19 +34,19 @@ class Answer(Struct, frozen=True):
     @property
     def text(self) -> str:
         if self.value is not None:
-            return _shown(self.value)
-        return f"{RAISES} {_shown(self.raises)}" if self.raises else "no answer"
+            return _printable(self.value)
+        return f"{RAISES} {_printable(self.raises)}" if self.raises else "no answer"
 
 
-def answers(output: str, calls: int, *, ended: bool) -> list[Answer]:
+def answers(output: str, calls: int, *, ended: bool) -> list[RivalAnswer]:
     """Read what a probe printed; a program that ended by itself before its last call ended in the next one."""
-    missing = Answer(raises="the end of the program") if ended else Answer()
+    missing = RivalAnswer(raises="the end of the program") if ended else RivalAnswer()
     found = outside.answers(output, MARK, calls)
-    return [Answer(each.value, each.raises) if each.known else missing for each in found]
+    return [RivalAnswer(each.value, each.raises) if each.known else missing for each in found]
 
 
-def compared(
-    calls: Sequence[Call], given: Mapping[str, Sequence[Answer]], base: Sequence[Answer] | None = None
+def compare_rivals(
+    calls: Sequence[ProductCall], given: Mapping[str, Sequence[RivalAnswer]], base: Sequence[RivalAnswer] | None = None
 ) -> dict[str, Variation]:
     """Put rivals into groups that agree on every call; the largest group is the first.
 
@@ -61,7 +61,7 @@ def compared(
     groups = _groups(heard, telling)
     largest = len(groups[0]) if groups else 0
     majority = largest if len(heard) >= LEAST_FOR_MAJORITY and largest * 2 > len(heard) else 0
-    if base and majority and _unfixed(calls, telling, heard[groups[0][0]], base):
+    if base and majority and _is_unfixed(calls, telling, heard[groups[0][0]], base):
         majority = 0
     found = {name: Variation(note="its program gave no answers") for name in given}
     for number, group in enumerate(groups, 1):
@@ -73,14 +73,14 @@ def compared(
                 rivals=len(heard),
                 majority=majority,
                 calls=sum(not call.own for call in calls),
-                example=_shown(calls[place].text) if place is not None else "",
+                example=_printable(calls[place].text) if place is not None else "",
                 answer=heard[name][place].text if place is not None else "",
                 others=heard[groups[0][0]][place].text if place is not None and number > 1 else "",
             )
     return found
 
 
-def _tells(call: Call, own: Sequence[Answer]) -> bool:
+def _tells(call: ProductCall, own: Sequence[RivalAnswer]) -> bool:
     """Tell whether the answers to a call tell rivals apart.
 
     A function may refuse a value or not: that an exception stands against a value counts only where most agree, and
@@ -93,7 +93,9 @@ def _tells(call: Call, own: Sequence[Answer]) -> bool:
     return len(counts) > 1 and not call.edge and len(own) >= LEAST_FOR_MAJORITY and most * 2 > len(own)
 
 
-def _unfixed(calls: Sequence[Call], telling: Sequence[int], own: Sequence[Answer], base: Sequence[Answer]) -> bool:
+def _is_unfixed(
+    calls: Sequence[ProductCall], telling: Sequence[int], own: Sequence[RivalAnswer], base: Sequence[RivalAnswer]
+) -> bool:
     """Tell whether a rival gives other answers than the base to the tests' own calls, and mostly the same elsewhere.
 
     Then the bug may still be there: several rivals that know the answers of the tests agree with each other too.
@@ -108,7 +110,7 @@ def _unfixed(calls: Sequence[Call], telling: Sequence[int], own: Sequence[Answer
     return same * 2 > len(asked)
 
 
-def _groups(heard: Mapping[str, Sequence[Answer]], telling: Sequence[int]) -> list[list[str]]:
+def _groups(heard: Mapping[str, Sequence[RivalAnswer]], telling: Sequence[int]) -> list[list[str]]:
     """Return who agrees with whom: a call without an answer agrees with any."""
     groups: list[tuple[dict[int, str], list[str]]] = []
     for name in sorted(heard, key=lambda name: (-sum(bool(heard[name][each].token) for each in telling), name)):
@@ -124,7 +126,7 @@ def _groups(heard: Mapping[str, Sequence[Answer]], telling: Sequence[int]) -> li
 
 
 def _example(
-    heard: Mapping[str, Sequence[Answer]], telling: Sequence[int], name: str, groups: Sequence[Sequence[str]]
+    heard: Mapping[str, Sequence[RivalAnswer]], telling: Sequence[int], name: str, groups: Sequence[Sequence[str]]
 ) -> int | None:
     """Return a call that shows the difference: to the first group, or between the first two."""
     if len(groups) < 2:
@@ -137,7 +139,7 @@ def _example(
     return None
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     clean = re.sub(r"[^\x20-\x7e]", "?", text)
     return clean if len(clean) <= MOST_SHOWN else clean[: MOST_SHOWN - 3] + "..."
 
@@ -150,13 +152,13 @@ def of(attempt: Attempt) -> Variation | None:
     return attempt.variation if isinstance(attempt.variation, Variation) else None
 
 
-def lost(attempt: Attempt) -> bool:
+def is_outvoted(attempt: Attempt) -> bool:
     """Tell whether most rivals agree on other answers."""
     found = of(attempt)
     return found is not None and found.majority > 0 and found.group > 1
 
 
-def split(attempts: Sequence[Attempt]) -> bool:
+def is_split(attempts: Sequence[Attempt]) -> bool:
     """Tell whether rivals differ, and no majority says who is right."""
     found = [each for each in map(of, attempts) if each and each.group]
     return len({each.group for each in found}) > 1 and not any(each.majority for each in found)
@@ -179,7 +181,7 @@ def difference(attempt: Attempt) -> str:
 
 def dispute(attempts: Sequence[Attempt]) -> str:
     """Say in what rivals differ among which no majority decides; empty: they do not."""
-    if not split(attempts):
+    if not is_split(attempts):
         return ""
     shown: dict[str, dict[str, str]] = {}
     for each in attempts:
@@ -198,7 +200,7 @@ def note(attempt: Attempt) -> str:
         return ""
     if not found.group:
         return f"varied inputs: {found.note}" if found.note else ""
-    if lost(attempt):
+    if is_outvoted(attempt):
         return f"varied inputs: {difference(attempt)}"
     if found.agrees == found.rivals:
         return f"varied inputs: all {found.rivals} rivals agree on {found.calls} calls"

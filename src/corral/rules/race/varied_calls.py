@@ -21,7 +21,7 @@ TROUBLES = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
 Row = Mapping[str, ast.expr]  #: what local names stand for
 
 
-class Call(Struct, frozen=True):
+class ProductCall(Struct, frozen=True):
     """A call of a function of the product, with plain values."""
 
     module: str
@@ -54,12 +54,12 @@ def modules(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def found_in(sources: Iterable[str], known: Collection[str]) -> list[Call]:
+def found_in(sources: Iterable[str], known: Collection[str]) -> list[ProductCall]:
     """Return the calls of functions of the modules `known` that sources make with plain values, each once."""
-    calls: dict[Call, None] = {}
+    calls: dict[ProductCall, None] = {}
     for source in sources:
         try:
-            reader = Reader(ast.parse(source), known)
+            reader = CallReader(ast.parse(source), known)
             for call in itertools.islice(reader.calls(), MOST_FOUND):
                 calls[call] = None
         except TROUBLES:
@@ -67,7 +67,7 @@ def found_in(sources: Iterable[str], known: Collection[str]) -> list[Call]:
     return list(calls)[:MOST_FOUND]
 
 
-class Reader:
+class CallReader:
     """The calls of one source."""
 
     def __init__(self, tree: ast.Module, known: Collection[str]) -> None:
@@ -85,30 +85,30 @@ class Reader:
             elif isinstance(node, ast.Import):
                 self._modules |= {each.asname or each.name: each.name for each in node.names if each.name in known}
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[ProductCall]:
         return self._of(self._tree.body, [{}])
 
-    def _of(self, statements: Sequence[ast.stmt], rows: list[Row]) -> Iterator[Call]:
+    def _of(self, statements: Sequence[ast.stmt], rows: list[Row]) -> Iterator[ProductCall]:
         for statement in statements:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = rows
                 for decorator in statement.decorator_list:
-                    inner = crossed(inner, parametrized(decorator))
+                    inner = cross_rows(inner, parametrized_rows(decorator))
                 yield from self._of(statement.body, inner)
             elif isinstance(statement, ast.For):
-                yield from self._of(statement.body, crossed(rows, loop(statement)))
+                yield from self._of(statement.body, cross_rows(rows, loop(statement)))
             elif isinstance(statement, ast.ClassDef | ast.With | ast.If | ast.While | ast.Try):
                 yield from self._of(statement.body, rows)
             else:
                 yield from self._simple(statement, rows)
-                rows = _assigned(statement, rows)
+                rows = _assign(statement, rows)
 
-    def _simple(self, statement: ast.stmt, rows: list[Row]) -> Iterator[Call]:
+    def _simple(self, statement: ast.stmt, rows: list[Row]) -> Iterator[ProductCall]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Call) and (function := self.function(node.func)):
                 for row in rows:
                     if (arguments := arguments_of(node, row)) is not None:
-                        yield Call(*function, arguments)
+                        yield ProductCall(*function, arguments)
 
     def function(self, func: ast.expr) -> tuple[str, str] | None:
         """Return the module and the name of a function of the product that is called."""
@@ -155,13 +155,13 @@ def plain_of(expression: ast.expr, row: Row) -> str | None:
     return text
 
 
-def crossed(rows: list[Row], more: list[Row]) -> list[Row]:
+def cross_rows(rows: list[Row], more: list[Row]) -> list[Row]:
     """Return each row with each of the others."""
     made: list[Row] = [{**one, **other} for one in rows for other in more]
     return made[:MOST_ROWS] if more else rows
 
 
-def parametrized(decorator: ast.expr) -> list[Row]:
+def parametrized_rows(decorator: ast.expr) -> list[Row]:
     """Return the rows of `pytest.mark.parametrize`."""
     if not (isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize")):
         return []
@@ -199,7 +199,7 @@ def _rows(names: Sequence[str], values: ast.expr) -> list[Row]:
     return rows
 
 
-def _assigned(statement: ast.stmt, rows: list[Row]) -> list[Row]:
+def _assign(statement: ast.stmt, rows: list[Row]) -> list[Row]:
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return rows
     target = statement.targets[0]
@@ -209,11 +209,11 @@ def _assigned(statement: ast.stmt, rows: list[Row]) -> list[Row]:
 # --- other values
 
 
-def varied(calls: Sequence[Call]) -> tuple[Call, ...]:
+def vary_calls(calls: Sequence[ProductCall]) -> tuple[ProductCall, ...]:
     """Return calls like these with other values of the same types, some of each."""
     known = {(call.module, call.text) for call in calls}
     queues = [_variants(call) for call in calls]
-    found: dict[tuple[str, str], Call] = {}
+    found: dict[tuple[str, str], ProductCall] = {}
     while queues and len(found) < MOST_CALLS:
         for queue in list(queues):
             call = next(queue, None)
@@ -224,23 +224,23 @@ def varied(calls: Sequence[Call]) -> tuple[Call, ...]:
     return tuple(found.values())[:MOST_CALLS]
 
 
-def with_own(calls: Sequence[Call]) -> tuple[Call, ...]:
+def with_own(calls: Sequence[ProductCall]) -> tuple[ProductCall, ...]:
     """Return calls of tests as they are, and varied; nothing where none can be varied."""
-    others = varied(calls)
+    others = vary_calls(calls)
     own = [structs.replace(call, own=True) for call in calls[:MOST_OWN]]
     return (*own, *others) if others else ()
 
 
-def _variants(call: Call) -> Iterator[Call]:
+def _variants(call: ProductCall) -> Iterator[ProductCall]:
     """Return a call with all values changed, then with one changed at a time; what may well be refused comes last."""
     node = cast("ast.Call", ast.parse(f"f({call.arguments})", mode="eval").body)
     names = [None] * len(node.args) + [each.arg for each in node.keywords]
     values: list[Any] = [ast.literal_eval(each) for each in (*node.args, *(each.value for each in node.keywords))]
     changes = [_changes(value) for value in values]
 
-    def made(others: Sequence[Any], *, edge: bool) -> Call:
+    def made(others: Sequence[Any], *, edge: bool) -> ProductCall:
         words = [f"{name}={value!r}" if name else repr(value) for name, value in zip(names, others, strict=True)]
-        return Call(call.module, call.name, ", ".join(words), edge)
+        return ProductCall(call.module, call.name, ", ".join(words), edge)
 
     for edge in (False, True):
         options = [[value for value, at_edge in each if at_edge == edge] for each in changes]

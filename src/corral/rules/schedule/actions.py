@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from corral.model import Attempt, Status
 from corral.model.flow import Node
 from corral.rules.race.contest import Halt
-from corral.rules.schedule.agent_tries import Begin, GoOn, Park, WaitUntil
+from corral.rules.schedule.agent_tries import Begin, Park, ResumeAttempt, WaitUntil
 
 
 class Settle(Struct, frozen=True, gc=False):
@@ -30,7 +30,7 @@ class Expand(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-class Ask(Struct, frozen=True):
+class AskAtGate(Struct, frozen=True):
     """A gate is reached: a person is asked."""
 
     node: str
@@ -58,23 +58,37 @@ class Lower(Struct, frozen=True):
     reason: str
 
 
-class Land(Struct, frozen=True):
+class StartMerge(Struct, frozen=True):
     """A merge is reached."""
 
     node: str
 
 
-class Finish(Struct, frozen=True):
+class FinishRun(Struct, frozen=True):
     """The run has reached its end."""
 
     status: Status
     reason: str | None = None
 
 
-Action = Begin | GoOn | Halt | Settle | Expand | Ask | Choose | Vary | Lower | Land | Park | WaitUntil | Finish
+Action = (
+    Begin
+    | ResumeAttempt
+    | Halt
+    | Settle
+    | Expand
+    | AskAtGate
+    | Choose
+    | Vary
+    | Lower
+    | StartMerge
+    | Park
+    | WaitUntil
+    | FinishRun
+)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RunLimits(Struct, frozen=True, kw_only=True):
     """How many attempts of a run may be at work at once."""
 
     parallel: int = 8

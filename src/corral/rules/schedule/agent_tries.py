@@ -68,7 +68,7 @@ class Begin(Struct, frozen=True, gc=False):
     account: str | None = None  #: to work on, instead of the one that is limited
 
 
-class GoOn(Struct, frozen=True):
+class ResumeAttempt(Struct, frozen=True):
     """Take up an attempt that nobody drives any more."""
 
     attempt: str
@@ -88,7 +88,7 @@ class Park(Struct, frozen=True):
     until: float | None = None
 
 
-class Over(Struct, frozen=True):
+class TriesEnd(Struct, frozen=True):
     """A lane has come to its end with its last attempt."""
 
     last: AttemptRecord | None
@@ -110,34 +110,34 @@ class AgentTries(Struct, frozen=True, kw_only=True):
 
 def decide(
     lane: AgentTries, *, driven: Collection[str], stopping: bool, now: float
-) -> Begin | GoOn | WaitUntil | Park | Over | None:
+) -> Begin | ResumeAttempt | WaitUntil | Park | TriesEnd | None:
     """Return what to do now; None while it is at work."""
     if not lane.tries:
-        return Over(None) if stopping else Begin(lane.node.id, lane.agent, lane=lane.place)
+        return TriesEnd(None) if stopping else Begin(lane.node.id, lane.agent, lane=lane.place)
     record = lane.tries[-1]
     last = record.attempt
     if record.phase != "over":
-        return None if last.id in driven else GoOn(last.id, record)
+        return None if last.id in driven else ResumeAttempt(last.id, record)
     if last.status == "done" or stopping:
-        return Over(record)
+        return TriesEnd(record)
     when = _again_at(lane, now)
     if when is None and last.status == "limited" and lane.policy.on_limit == "ask":
         return Park(lane.node.id, reason(last) + _choices(record), record.until)
     successor = None if when is not None else _next_agent(lane)
     if when is None and successor is None:
-        return Over(record, reason(last) + _parked_until(record))
+        return TriesEnd(record, reason(last) + _parked_text(record))
     total = lane.policy.total_seconds
-    if not lost(last) and taken(lane.tries, max(when or 0.0, now)) > total:
-        return Over(record, reason(last) + f"; not tried again: [retry] total_seconds ({total:.0f}) are over")
-    if _spent_up(lane):
-        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    if not is_lost(last) and taken_seconds(lane.tries, max(when or 0.0, now)) > total:
+        return TriesEnd(record, reason(last) + f"; not tried again: [retry] total_seconds ({total:.0f}) are over")
+    if _is_spent_up(lane):
+        return TriesEnd(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
     if successor:
         return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
     if when is not None and when > now:
         return WaitUntil(when)
     # None of these used up a try.
-    same = lost(last) or last.status in ("limited", "over_budget") or record.elsewhere is not None
-    agent = _asked(lane, last)
+    same = is_lost(last) or last.status in ("limited", "over_budget") or record.elsewhere is not None
+    agent = _asked_agent(lane, last)
     onto = last.id if last.status == "over_budget" and last.commit else None
     return Begin(
         lane.node.id,
@@ -150,17 +150,17 @@ def decide(
     )
 
 
-def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | Over | WaitUntil:
+def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | TriesEnd | WaitUntil:
     """Decide whether a repeated node is done once more; `holds` tells whether its `until` is true, None if `checks`."""
     record = lane.tries[-1]
     last, repeat, command = record.attempt, lane.node.repeat, lane.node.kind == "run"
     rounds = [each for each in lane.tries if _is_round(each.attempt, command=command)]
     if repeat is None or not _is_round(last, command=command):
-        return Over(record, reason(last) if last.status != "done" else "")
+        return TriesEnd(record, reason(last) if last.status != "done" else "")
     if last.status == "done" and holds is not False:
-        return Over(record)
+        return TriesEnd(record)
     if len(rounds) >= repeat.most:
-        return Over(
+        return TriesEnd(
             record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last)
         )
     if (
@@ -168,9 +168,9 @@ def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | O
         and len(rounds) > MOST_SAME
         and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1
     ):
-        return Over(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
-    if _spent_up(lane):
-        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+        return TriesEnd(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
+    if _is_spent_up(lane):
+        return TriesEnd(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
     when = (record.ended or 0.0) + repeat.delay_seconds
     if repeat.delay_seconds and when > now:
         return WaitUntil(when)
@@ -194,7 +194,7 @@ def _failure(attempt: Attempt) -> tuple[str, str]:
     return (reason(attempt), bad.output[-2000:] if bad else "") if attempt.status != "done" else (attempt.id, "")
 
 
-def _parked_until(record: AttemptRecord) -> str:
+def _parked_text(record: AttemptRecord) -> str:
     if record.attempt.status != "limited" or record.until is None:
         return ""
     return "; parked until " + _moment(record.until)
@@ -209,13 +209,13 @@ def _choices(record: AttemptRecord) -> str:
     return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
 
 
-def taken(tries: Sequence[AttemptRecord], now: float) -> float:
+def taken_seconds(tries: Sequence[AttemptRecord], now: float) -> float:
     """Return how long the tries of a lane and the waits between them took, without the time nobody drove it."""
     total = 0.0
     for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
         ended = record.ended or record.started
         total += record.attempt.seconds or max(0.0, ended - record.started)
-        if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
+        if not is_lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
             total += max(0.0, following - ended)
     return total
 
@@ -224,7 +224,7 @@ def _again_at(lane: AgentTries, now: float) -> float | None:
     """Return when the same agent may try again, or None when it may not."""
     record, policy = lane.tries[-1], lane.policy
     last, ended = record.attempt, record.ended or 0.0
-    if lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
+    if is_lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
         return ended
     if record.elsewhere is not None:
         return ended
@@ -238,7 +238,7 @@ def _again_at(lane: AgentTries, now: float) -> float | None:
         return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
     if last.status == "limited":  # nobody knows until when
         return None
-    own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not lost(each.attempt)]
+    own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not is_lost(each.attempt)]
     counted = [each for each in own if each.status != "limited"] or own
     delay = delay_seconds(counted, policy, lane.node.task.retries)
     return None if delay is None else ended + delay
@@ -255,18 +255,18 @@ def _next_agent(lane: AgentTries) -> AgentChoice | None:
     return next((choice for choice in lane.node.fallback if choice.name not in tried), None)
 
 
-def _asked(lane: AgentTries, last: Attempt) -> AgentChoice:
+def _asked_agent(lane: AgentTries, last: Attempt) -> AgentChoice:
     """Return the agent as it was asked for: it may have told us a longer name of its model meanwhile."""
     named = (choice for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent)
     return next(named, AgentChoice(last.agent))
 
 
-def _spent_up(lane: AgentTries) -> bool:
+def _is_spent_up(lane: AgentTries) -> bool:
     limit = lane.node.task.budget_usd
     return limit is not None and lane.spent_usd >= limit + lane.allowed_usd
 
 
-def lost(attempt: Attempt) -> bool:
+def is_lost(attempt: Attempt) -> bool:
     """Tell whether the engine died under it: that is our failure, and uses up no try."""
     return attempt.status == "stopped" and attempt.error is not None
 

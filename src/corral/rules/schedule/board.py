@@ -17,12 +17,12 @@ from corral.model.events import (
     Ended,
     Event,
     Filled,
-    Heard,
     Limited,
     Noted,
     Rationed,
     Rejected,
     Reported,
+    RunEvent,
     Said,
     Spent,
     StatusChanged,
@@ -34,7 +34,7 @@ from corral.rules.flows.layout import layers
 Mood = Literal["at work", "stale", "blocked"]
 
 
-class Working(Struct, kw_only=True):
+class BoardAttempt(Struct, kw_only=True):
     """One attempt at work."""
 
     attempt: str
@@ -96,14 +96,14 @@ class Working(Struct, kw_only=True):
                 pass
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class BoardRow(Struct, frozen=True, kw_only=True):
     """One line of a board: an attempt at work, or a node without one."""
 
     node: str
     layer: int
     state: str  #: at work, stale, blocked, waiting, or the status of its node
     why: str = ""
-    working: Working | None = None
+    working: BoardAttempt | None = None
     usd: float | None = None
     seconds: float | None = None
 
@@ -118,7 +118,7 @@ class Board:
         self._nodes: dict[str, Node] = {node.id: node for column in columns for node in column}
         self._names: dict[str, dict[str, None]] = {name: {} for name in self._nodes}  # each, and its items
         self._states: dict[str, tuple[Status, str]] = {}
-        self.working: dict[str, Working] = {}
+        self.working: dict[str, BoardAttempt] = {}
         self._usd: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
         self._tried: set[str] = set()
@@ -139,7 +139,7 @@ class Board:
         else:
             self._states.pop(node, None)
 
-    def hear(self, heard: Heard, at: float) -> None:
+    def hear(self, heard: RunEvent, at: float) -> None:
         """Take in what happened at a time. What a child does is told under its own run's name."""
         if heard.node is None:
             return
@@ -156,9 +156,9 @@ class Board:
         """Take over what a node that is over has cost."""
         self._usd[node] = max(usd, self._usd.get(node, 0.0))
 
-    def rows(self, now: float) -> list[Row]:
+    def rows(self, now: float) -> list[BoardRow]:
         """Return all lines, in the order of the graph."""
-        at_work: dict[str, list[Working]] = {}
+        at_work: dict[str, list[BoardAttempt]] = {}
         for each in self.working.values():
             at_work.setdefault(each.node, []).append(each)
         return [row for name in self._all() for row in self._rows_of(name, at_work, now)]
@@ -181,7 +181,7 @@ class Board:
             self._tried.add(node)
             self._states.pop(node, None)
             who = (moved.reason if moved else None) or attempt
-            working = Working(attempt=attempt, node=node, who=who, started=at, heard=at)
+            working = BoardAttempt(attempt=attempt, node=node, who=who, started=at, heard=at)
             if known := self._nodes.get(node) or self._nodes.get(node.rpartition(".")[0]):
                 working.idle_seconds = known.task.idle_limit_seconds
             self.working[attempt] = working
@@ -203,26 +203,26 @@ class Board:
 
     # --- what is shown
 
-    def _rows_of(self, name: str, at_work: Mapping[str, list[Working]], now: float) -> Iterator[Row]:
+    def _rows_of(self, name: str, at_work: Mapping[str, list[BoardAttempt]], now: float) -> Iterator[BoardRow]:
         layer = self._layers.get(name) or self._layers.get(name.rpartition(".")[0], 1)
         for each in at_work.get(name, ()):
-            yield Row(node=name, layer=layer, state=each.mood(now), why=each.waits, working=each)
+            yield BoardRow(node=name, layer=layer, state=each.mood(now), why=each.waits, working=each)
         if name in at_work:
             return
-        state, why = self._stands(name)
-        yield Row(
+        state, why = self._node_status(name)
+        yield BoardRow(
             node=name, layer=layer, state=state, why=why, usd=self._usd.get(name), seconds=self._seconds.get(name)
         )
 
-    def _stands(self, name: str) -> tuple[str, str]:
+    def _node_status(self, name: str) -> tuple[str, str]:
         """Say how a node stands that nobody is at work on."""
         if name in self._states:
             return self._states[name]
         if items := self._names.get(name):
-            over = sum(self._over(item) for item in items)
+            over = sum(self._is_over(item) for item in items)
             return "running", f"{over} of {len(items)} items so far"
         node = self._nodes.get(name)
-        before = [edge.node for edge in node.needs if not self._over(edge.node)] if node else []
+        before = [edge.node for edge in node.needs if not self._is_over(edge.node)] if node else []
         if before:
             return "queued", f"after {', '.join(before)}"
         if node and node.kind == "merge":
@@ -231,5 +231,5 @@ class Board:
             return "waiting", "waits for its next try"
         return "waiting", "waits for a slot"
 
-    def _over(self, name: str) -> bool:
+    def _is_over(self, name: str) -> bool:
         return name in self._states and self._states[name][0] not in OPEN

@@ -7,13 +7,13 @@ from typing import Any
 
 from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.model.flow import Flow, Node
-from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.items import asks_item, item_of, items_of
 from corral.rules.schedule import outcomes
-from corral.rules.schedule.actions import Action, Ask, Expand, Land, Limits, Settle
+from corral.rules.schedule.actions import Action, AskAtGate, Expand, RunLimits, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin
-from corral.rules.schedule.fair_slots import Room
-from corral.rules.schedule.graph import FAILED, Graph
+from corral.rules.schedule.fair_slots import FreeSlots
+from corral.rules.schedule.graph import FAILED, NeedsGraph
 from corral.rules.schedule.node import Moment, NodeWork
 from corral.rules.schedule.progress import End, Progress
 from corral.rules.schedule.slots import RunSlots
@@ -22,13 +22,15 @@ from corral.rules.schedule.slots import RunSlots
 class Schedule:
     """One run: tell it what happened, ask it what to do."""
 
-    def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
+    def __init__(
+        self, flow: Flow, retry: RetryPolicy, limits: RunLimits | None = None, room: FreeSlots | None = None
+    ) -> None:
         self._flow = flow
-        self._progress, self._graph = Progress(flow), Graph(flow.nodes)
+        self._progress, self._graph = Progress(flow), NeedsGraph(flow.nodes)
         self._tries = self._progress.tries
-        limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
-        self._seats = RunSlots(limits, flow.parallel, room)
-        self._work = NodeWork(self._progress, self._seats, retry)
+        limits = limits or (RunLimits(parallel=flow.parallel) if flow.parallel else RunLimits())
+        self._slots = RunSlots(limits, flow.parallel, room)
+        self._work = NodeWork(self._progress, self._slots, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
         self._held: set[str] = set()  # nodes that a person paused
@@ -53,7 +55,7 @@ class Schedule:
     @property
     def waiting(self) -> dict[str, int]:
         """How many more attempts of which agent would begin if other runs left room for them."""
-        return self._seats.waiting
+        return self._slots.waiting
 
     def node(self, name: str) -> Node:
         """Return a node with its texts filled in and with what it is told of the work before it."""
@@ -95,7 +97,7 @@ class Schedule:
             if record.phase == "over":
                 self._spent_before += record.attempt.cost.usd or 0.0
             else:
-                self._seats.leave(record)
+                self._slots.leave(record)
         for state in states:
             if state.status == "paused":
                 self._held.add(state.id)
@@ -143,15 +145,15 @@ class Schedule:
             tries.append(record)
             new = True
         if driven:
-            self._seats.begun(record, new=new)
+            self._slots.begun(record, new=new)
             return
-        if self._seats.over(record, new=new):
+        if self._slots.over(record, new=new):
             self._spent_before += record.attempt.cost.usd or 0.0
         self._look[name] = None
 
     def ended(self, settle: Settle) -> list[Action]:
         """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
-        return [] if settle.node in self._progress.ends else self._settled(settle)
+        return [] if settle.node in self._progress.ends else self._settle(settle)
 
     def hold(self, node: str) -> None:
         """Begin no attempt of a node until it is released."""
@@ -194,9 +196,9 @@ class Schedule:
         """Return whom to decide about: to whom something happened, then who waits longest for a slot that is free."""
         if look := self._look:
             self._look = {}
-            self._seats.turn = None
+            self._slots.turn = None
             return look
-        waited = self._seats.next()
+        waited = self._slots.next()
         return () if waited is None else (waited,)
 
     def _plainly(self, names: Iterator[str], plain: frozenset[str], actions: list[Action]) -> str | None:
@@ -204,9 +206,9 @@ class Schedule:
 
         All of a large flow goes through here: nothing is made or called that can be left out.
         """
-        progress, seats, look, done = self._progress, self._seats, self._look, self._graph.done
+        progress, free_slots, look, done = self._progress, self._slots, self._look, self._graph.done
         ends, nodes, tries = progress.ends, progress.nodes, progress.tries
-        told, plenty, add = progress.told, seats.plenty, actions.append
+        told, plenty, add = progress.told, free_slots.plenty, actions.append
         for name in names:
             if name in ends:
                 continue
@@ -217,8 +219,8 @@ class Schedule:
                 agent = nodes[name].agent
                 if plenty > 0:
                     plenty -= 1
-                    seats.decided += 1
-                elif not seats.take(name, agent.name):
+                    free_slots.decided += 1
+                elif not free_slots.take(name, agent.name):
                     continue
                 add(Begin(name, agent))
                 continue
@@ -229,7 +231,7 @@ class Schedule:
             bare = not (attempt.checks or attempt.files_changed)
             settle = Settle(name, "done", None, attempt.id, outcomes.UNPROVEN if bare else outcomes.why(attempt))
             if told or (ready := done(name)) is None:
-                actions += self._settled(settle)
+                actions += self._settle(settle)
                 continue
             add(settle)
             ends[name] = settle
@@ -242,43 +244,43 @@ class Schedule:
         node = self._progress.nodes[name]
         if name not in self._progress.tries:
             if self.stopping:
-                return self._settled(Settle(name, "stopped", self.stopping))
+                return self._settle(Settle(name, "stopped", self.stopping))
             if name in self._progress.members:
-                return self._settled(outcomes.of_items(self._progress, name))
+                return self._settle(outcomes.of_items(self._progress, name))
             if (opening := self._opening(node)) is not None:
                 return opening
         if self._flow.fills:
             try:
                 self.node(name)
-            except Wrong as wrong:
-                return self._settled(Settle(name, "failed", f"bad_output: {wrong}"))
+            except ExpressionError as wrong:
+                return self._settle(Settle(name, "failed", f"bad_output: {wrong}"))
         match node.kind:
             case "gate":
-                return [Ask(name)]
+                return [AskAtGate(name)]
             case "merge":
-                return [Land(name)]
+                return [StartMerge(name)]
             case "join":
-                return self._settled(outcomes.of_nested(self._progress, name))
+                return self._settle(outcomes.of_nested(self._progress, name))
             case _:
                 found = self._work.decide(node, at)
-                return self._settled(found) if isinstance(found, Settle) else found
+                return self._settle(found) if isinstance(found, Settle) else found
 
     def _opening(self, node: Node) -> list[Action] | None:
         """Decide whether a node whose needs are met starts at all, and how many times; None: once."""
         if self._failed and self._flow.on_failure == "stop":
-            return self._settled(Settle(node.id, "skipped", "the flow stops at the first failure"))
+            return self._settle(Settle(node.id, "skipped", "the flow stops at the first failure"))
         limit = self._flow.budget_usd
-        if limit is not None and node.kind == "task" and self._spent() >= limit + self.allowed_usd:
-            return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
+        if limit is not None and node.kind == "task" and self._spent_usd() >= limit + self.allowed_usd:
+            return self._settle(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
         words: str | None = None
         try:
             for name, words in node.around:
                 if not Expression(words).holds(self._progress.known(name)):
-                    return self._settled(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
+                    return self._settle(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
             words = node.when
             own = words is not None and node.fans_out and asks_item(words)
             if words is not None and not own and not Expression(words).holds(self._progress.known(node.id)):
-                return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
+                return self._settle(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
             words = node.for_each
             if node.items is not None:
                 return self._expand(node, node.items)
@@ -286,8 +288,8 @@ class Schedule:
                 return None
             value = Expression(words).value(self._progress.known(node.id))
             return self._expand(node, items_of(value, matrix=node.matrix))
-        except Wrong as wrong:
-            return self._settled(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
+        except ExpressionError as wrong:
+            return self._settle(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
 
     def _expand(self, node: Node, values: Sequence[Any]) -> list[Action]:
         progress = self._progress
@@ -303,7 +305,7 @@ class Schedule:
 
     # --- the end of a node
 
-    def _settled(self, settle: Settle) -> list[Action]:
+    def _settle(self, settle: Settle) -> list[Action]:
         """Take in the end of a node; return it and the ends it leads to."""
         cascade: list[Action] = [settle]
         if self.stopping:  # nothing follows any more: each of the others is stopped for itself
@@ -332,5 +334,5 @@ class Schedule:
         self._open -= 1
         self._failed = self._failed or end.status in FAILED
 
-    def _spent(self) -> float:
-        return self._spent_before + self._seats.spent_usd
+    def _spent_usd(self) -> float:
+        return self._spent_before + self._slots.spent_usd

@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from corral.model import SlotHeld, SlotWant
+from corral.model import HeldSlot, SlotDemand
 
 
-class Room(Protocol):
+class FreeSlots(Protocol):
     """What all other runs leave to one."""
 
     def free(self, agent: str) -> bool: ...
     def take(self, agent: str) -> None: ...
 
 
-def share(held: Sequence[SlotHeld], wants: Sequence[SlotWant]) -> Counter[tuple[str, str]]:
+def assign_slots(held: Sequence[HeldSlot], wants: Sequence[SlotDemand]) -> Counter[tuple[str, str]]:
     """Hand out every slot there is; return how many more of which agent each run may begin."""
     total, agents = len(held), Counter(each.agent for each in held)
     runs, repos = Counter(each.run for each in held), Counter(each.repo for each in held)
     given: Counter[tuple[str, str]] = Counter()
 
-    def fits(want: SlotWant) -> bool:
+    def fits(want: SlotDemand) -> bool:
         limits, agent = want.limits, want.limits.per_agent.get(want.agent)
         return (
             given[want.run, want.agent] < want.count

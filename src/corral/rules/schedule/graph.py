@@ -12,14 +12,14 @@ from corral.model.flow import Node, On
 FAILED: frozenset[Status] = frozenset({"failed", "timed_out", "over_budget", "partial"})
 
 
-class Opened(Struct, frozen=True):
+class UnblockedNodes(Struct, frozen=True):
     """What the end of a node led to: who may start now, and who never will."""
 
     ready: Sequence[str] = ()
     skipped: Sequence[tuple[str, str]] = ()  #: node and the need of it that did not come true
 
 
-class Graph:
+class NeedsGraph:
     """The needs of a flow's nodes, counted down. Inside, nodes are numbers: a large flow has many needs."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -80,11 +80,11 @@ class Graph:
                     ready.append(name)
         return () if ready is None else ready
 
-    def settle(self, node: str, status: Status) -> Opened:
+    def settle(self, node: str, status: Status) -> UnblockedNodes:
         """Take in that a node has ended; return what follows for those behind it."""
         first = self._numbers[node]
         if self._over[first]:
-            return Opened()
+            return UnblockedNodes()
         ready: list[str] = []
         skipped: list[tuple[str, str]] = []
         ended: list[tuple[int, Status]] = [(first, status)]
@@ -101,7 +101,7 @@ class Graph:
                 elif not self._over[after]:
                     skipped.append((self._names[after], self._first_missed(after)))
                     ended.append((after, "skipped"))
-        return Opened(ready, skipped)
+        return UnblockedNodes(ready, skipped)
 
     def _behind(self, number: int, status: Status) -> list[tuple[int, bool]]:
         """Return who needs something of a node that has ended, and whether it came true."""

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from corral.model import Attempt, AttemptRecord
 from corral.model.flow import Node
 from corral.rules.race import contest, llm_judge, second_reader
-from corral.rules.schedule.actions import Finish, Settle
-from corral.rules.schedule.agent_tries import Over
+from corral.rules.schedule.actions import FinishRun, Settle
+from corral.rules.schedule.agent_tries import TriesEnd
 from corral.rules.schedule.progress import Progress
 
 UNPROVEN = "no check was asked for; no files changed"
 
 
-def of_lanes(node: Node, over: Sequence[Over], tries: Sequence[AttemptRecord], stopping: str | None) -> Settle:
+def of_agents(node: Node, over: Sequence[TriesEnd], tries: Sequence[AttemptRecord], stopping: str | None) -> Settle:
     """Settle a node whose lanes have all come to their ends."""
-    judged = [each for each in tries if each.lane in llm_judge.LANES]
+    judged = [each for each in tries if each.lane in llm_judge.JUDGE_PLACES]
     open_tie = stopping and contest.tie(node, over, judged)  # the user stopped it instead of choosing
     if not open_tie and (found := contest.decide(node, over, judged)):
         best = next(each for each in contest.finalists(over) if each.id == found.winner)
@@ -64,22 +64,22 @@ def of_nested(progress: Progress, name: str) -> Settle:
     return Settle(name, "done")
 
 
-def of_run(progress: Progress) -> Finish:
+def of_run(progress: Progress) -> FinishRun:
     """Say what a run has come to whose nodes are all over."""
     if progress.smooth:
-        return Finish("done")
+        return FinishRun("done")
     ends = [end for name in progress.nodes if (end := progress.ends[name]).status != "skipped"]
     bad = [end for end in ends if end.status != "done"]
     if not bad:
-        return Finish("done")
+        return FinishRun("done")
     statuses = {end.status for end in bad}
     words = next((end.reason for end in bad if end.reason), None)
     for status in ("stopped", "over_budget", "limited"):
         if status in statuses:
-            return Finish(status, words)
+            return FinishRun(status, words)
     if len(bad) < len(ends):
-        return Finish("partial", words)
-    return Finish("timed_out" if statuses == {"timed_out"} else "failed", words)
+        return FinishRun("partial", words)
+    return FinishRun("timed_out" if statuses == {"timed_out"} else "failed", words)
 
 
 def why(attempt: Attempt) -> str:

@@ -11,7 +11,7 @@ from corral.model import Attempt, AttemptRecord, NodeState, Status
 from corral.model.flow import Flow, Node, Task
 from corral.rules.context import handoff
 from corral.rules.flows import fill_text
-from corral.rules.flows.names import Results
+from corral.rules.flows.names import FlowResults
 from corral.rules.race import llm_judge
 from corral.rules.schedule import reduce
 from corral.rules.schedule.actions import Settle
@@ -64,7 +64,7 @@ class Progress:
         self.members: dict[str, list[str]] = {}  #: a node -> the nodes made for its items
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
-        self._results = Results(flow)
+        self._results = FlowResults(flow)
         asking = [node for node in flow.nodes if node.when or node.around or node.fans_out or node.repeat]
         if flow.fills:
             asking += [node for node in flow.nodes if fills(flow, node)]
@@ -83,11 +83,17 @@ class Progress:
     def node_of(self, record: AttemptRecord) -> Node:
         """Return the node that an attempt works on; a judge's is another than that of those it compares."""
         node = self.node(record.node)
-        agent = llm_judge.judge_of(node) if record.lane in llm_judge.LANES else node.reader if record.lane < 0 else None
-        return llm_judge.lane_node(node, agent) if agent else node
+        agent = (
+            llm_judge.judge_of(node)
+            if record.lane in llm_judge.JUDGE_PLACES
+            else node.reader
+            if record.lane < 0
+            else None
+        )
+        return llm_judge.judge_node(node, agent) if agent else node
 
     def _task(self, node: Node) -> Task:
-        told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
+        told = handoff.build([handoff.NodeHandoff(each.node, each.attempt) for each in self._before(node.id)])
         task = structs.replace(node.task, handoff=told.words, handed=(*node.task.handed, *told.files))
         if not self.flow.fills:
             return task
@@ -157,25 +163,26 @@ class Progress:
             return
         result: dict[str, Any] = {"status": end.status, "reason": end.reason, "output": end.why}
         if name in self.members:
-            result["output"] = self._reduced(name)
+            result["output"] = self._reduced_output(name)
         else:
             result.update(self._result(name))
             if self.nodes[name].reduce:
-                result["output"] = self._reduced(name)
+                result["output"] = self._reduced_output(name)
         self._results.add(name, result)
 
-    def _reduced(self, name: str) -> Any:  # noqa: ANN401 -- outputs may be anything
+    def _reduced_output(self, name: str) -> Any:  # noqa: ANN401 -- outputs may be anything
         """Return the output of a node that has several: of its items, or of its lanes."""
         node = self.nodes[name]
         if name in self.members and node.reduce is None:
             return [self._result(each)["output"] for each in self.members[name]]
         if name in self.members:
             parts = [
-                reduce.Part(self._result(each)["output"], ok=self.status(each) == "done") for each in self.members[name]
+                reduce.OutputPart(self._result(each)["output"], ok=self.status(each) == "done")
+                for each in self.members[name]
             ]
         else:
             last = {record.lane: record.attempt for record in self.tries.get(name, ()) if record.lane >= 0}
-            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+            parts = reduce.parts_of([last[agent_place] for agent_place in sorted(last)])
         return reduce.reduce(parts, node.reduce or "list", [each.name for each in (node.agent, *node.rivals)]).output
 
     def _result(self, node: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def behind(flow: Flow, names: Mapping[str, str]) -> dict[str, str]:
     return void
 
 
-def unfinished(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
+def unfinished_merges(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
     """Return the nodes that did not get done, and those that were skipped because of them."""
     known = {node.id: node.kind for node in flow.nodes}
     bad = {
@@ -46,7 +46,7 @@ def _asks(kind: str, status: str) -> bool:
     return kind == "gate" and status == "waiting"
 
 
-def changed(old: Flow, new: Flow) -> dict[str, str]:
+def changed_nodes(old: Flow, new: Flow) -> dict[str, str]:
     """Return the nodes of a flow whose results from an older form of it do not hold any more."""
     before: dict[str, Node] = {node.id: node for node in old.nodes}
     names = {

@@ -14,14 +14,14 @@ from corral.model.flow import Reducer as How
 HOWS: tuple[How, ...] = get_args(How)
 
 
-class Reduced(Struct, frozen=True):
+class ReducedOutput(Struct, frozen=True):
     """The output, and what a person should know of how it came about."""
 
     output: Any
     notes: tuple[str, ...] = ()
 
 
-class Part(Struct, frozen=True):
+class OutputPart(Struct, frozen=True):
     """What one of several gave; in the order of the flow, not in that of arrival."""
 
     output: Any
@@ -29,35 +29,35 @@ class Part(Struct, frozen=True):
     ok: bool = True
 
 
-def parts_of(attempts: Sequence[Attempt]) -> list[Part]:
-    return [Part(each.output, each.agent, each.status == "done") for each in attempts]
+def parts_of(attempts: Sequence[Attempt]) -> list[OutputPart]:
+    return [OutputPart(each.output, each.agent, each.status == "done") for each in attempts]
 
 
-def reduce(parts: Sequence[Part], how: How, preferred: Sequence[str] = ()) -> Reduced:
+def reduce(parts: Sequence[OutputPart], how: How, preferred: Sequence[str] = ()) -> ReducedOutput:
     """Make one output of several; only those that are done count, and only those that said anything.
 
     `preferred` names agents, the best first; whoever is not named comes after them, in order.
     """
     given = [part for part in parts if part.ok and part.output not in (None, "")]
     if how == "list":
-        return Reduced([part.output for part in given])
+        return ReducedOutput([part.output for part in given])
     if not given:
-        return Reduced(None)
+        return ReducedOutput(None)
     match how:
         case "first":
-            return Reduced(given[0].output)
+            return ReducedOutput(given[0].output)
         case "last":
-            return Reduced(given[-1].output)
+            return ReducedOutput(given[-1].output)
         case "preferred":
             places = {name: place for place, name in reversed(list(enumerate(preferred)))}
-            return Reduced(min(given, key=lambda part: places.get(part.agent, len(places))).output)
+            return ReducedOutput(min(given, key=lambda part: places.get(part.agent, len(places))).output)
         case "concat":
-            return Reduced(_concat(given))
+            return ReducedOutput(_concat(given))
         case "merge":
             return _merge(given)
 
 
-def _concat(given: Sequence[Part]) -> Any:  # noqa: ANN401 -- an output may be anything
+def _concat(given: Sequence[OutputPart]) -> Any:  # noqa: ANN401 -- an output may be anything
     """Put texts after each other, lists too; anything else becomes text."""
     if all(isinstance(part.output, list) for part in given):
         return [item for part in given for item in cast("list[Any]", part.output)]
@@ -68,14 +68,14 @@ def _text(value: Any) -> str:  # noqa: ANN401
     return value.strip() if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _merge(given: Sequence[Part]) -> Reduced:
+def _merge(given: Sequence[OutputPart]) -> ReducedOutput:
     """Put JSON values into each other: tables by key, lists by adding what is new; a later one wins, and it is told."""
     merged: Any = None
     notes: list[str] = []
     for place, part in enumerate(given):
         value = _json(part.output)
         merged = value if place == 0 else _put(merged, value, "", notes)
-    return Reduced(merged, tuple(notes))
+    return ReducedOutput(merged, tuple(notes))
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401

@@ -6,8 +6,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection
 
 from corral.model import AttemptRecord
-from corral.rules.schedule.actions import Limits
-from corral.rules.schedule.fair_slots import Room
+from corral.rules.schedule.actions import RunLimits
+from corral.rules.schedule.fair_slots import FreeSlots
 
 
 class WaitingNodes:
@@ -15,7 +15,7 @@ class WaitingNodes:
 
     def __init__(self) -> None:
         self._waiting: dict[str, OrderedDict[str, int]] = {}  # agent -> node -> its turn
-        self._turn = 0
+        self._last_number = 0
         self.size = 0  #: how many wait
 
     def anyone(self, free: Callable[[str], bool]) -> bool:
@@ -33,9 +33,9 @@ class WaitingNodes:
             waiting = self._waiting[agent] = OrderedDict()
         if node in waiting:
             return
-        self._turn += 1
+        self._last_number += 1
         self.size += 1
-        waiting[node] = next(iter(waiting.values()), self._turn) if first else self._turn
+        waiting[node] = next(iter(waiting.values()), self._last_number) if first else self._last_number
         if first:
             waiting.move_to_end(node, last=False)
 
@@ -57,11 +57,11 @@ class WaitingNodes:
 class RunSlots:
     """The attempts of a run that are at work, and the nodes that wait until one more may be."""
 
-    def __init__(self, limits: Limits, parallel: int | None, room: Room | None) -> None:
+    def __init__(self, limits: RunLimits, parallel: int | None, room: FreeSlots | None) -> None:
         self._most = min(limits.parallel, parallel or limits.parallel)
-        self._per_agent, self._room = limits.per_agent, room
+        self._per_agent, self._free_slots = limits.per_agent, room
         self._counted = bool(limits.per_agent) or room is not None
-        self._driven: dict[str, AttemptRecord] = {}
+        self._active: dict[str, AttemptRecord] = {}
         self._left: dict[str, str] = {}  # attempts that nobody drives any more, and their agents
         self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
         self.decided = 0  #: how many attempts were decided and are not told yet
@@ -70,12 +70,12 @@ class RunSlots:
 
     @property
     def driven(self) -> Collection[str]:
-        return self._driven.keys()
+        return self._active.keys()
 
     @property
     def spent_usd(self) -> float:
         """What those at work have cost so far."""
-        return sum(record.attempt.cost.usd or 0.0 for record in self._driven.values())
+        return sum(record.attempt.cost.usd or 0.0 for record in self._active.values())
 
     # --- what happened
 
@@ -92,7 +92,7 @@ class RunSlots:
         name = record.attempt.id
         if self._left:
             self._left.pop(name, None)
-        self._driven[name] = record
+        self._active[name] = record
 
     def over(self, record: AttemptRecord, *, new: bool) -> bool:
         """Take in that an attempt is over; return whether it was driven."""
@@ -103,7 +103,7 @@ class RunSlots:
         name = record.attempt.id
         if self._left:
             self._left.pop(name, None)
-        return self._driven.pop(name, None) is not None
+        return self._active.pop(name, None) is not None
 
     # --- who may begin
 
@@ -119,28 +119,28 @@ class RunSlots:
 
     def take(self, node: str, agent: str) -> bool:
         """Take a seat for an attempt; if there is none for it, its node waits."""
-        full = len(self._driven) + len(self._left) + self.decided >= self._most
+        full = len(self._active) + len(self._left) + self.decided >= self._most
         if full or ((self._counted or self._queue.size) and not self._may(node, agent)):
             self._queue.add(agent, node, first=node == self.turn)
             return False
         self.decided += 1
         if self._counted:
             self._starting[agent] += 1
-        if self._room:
-            self._room.take(agent)
+        if self._free_slots:
+            self._free_slots.take(agent)
         return True
 
     def resume(self, record: AttemptRecord) -> bool:
         """Let an attempt that nobody drives have its seat back; where others took it meanwhile, its node waits."""
         name, agent = record.attempt.id, record.attempt.agent
         full = name not in self._left and self._at_work >= self._most
-        if full or (self._room is not None and not self._room.free(agent)):
+        if full or (self._free_slots is not None and not self._free_slots.free(agent)):
             self._left.pop(name, None)
             self._queue.add(agent, record.node, first=record.node == self.turn)
             return False
         self._left[name] = agent  # until it is driven
-        if self._room:
-            self._room.take(agent)
+        if self._free_slots:
+            self._free_slots.take(agent)
         return True
 
     @property
@@ -156,13 +156,13 @@ class RunSlots:
 
     @property
     def _at_work(self) -> int:
-        return len(self._driven) + len(self._left) + self.decided
+        return len(self._active) + len(self._left) + self.decided
 
     def _free(self, agent: str) -> bool:
         """Tell whether one more attempt of an agent may be at work."""
         most = self._per_agent.get(agent)
         if most is not None and most < self._most:
-            driven = [record.attempt.agent for record in self._driven.values()]
+            driven = [record.attempt.agent for record in self._active.values()]
             if driven.count(agent) + [*self._left.values()].count(agent) + self._starting[agent] >= most:
                 return False
-        return self._room is None or self._room.free(agent)
+        return self._free_slots is None or self._free_slots.free(agent)

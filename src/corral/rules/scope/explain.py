@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from corral.model import Scope
-from corral.rules.scope.scope import LIMITS, PATHS, Effective
+from corral.rules.scope.scope import LIMITS, PATHS, EffectiveScope
 
 UNITS = {"memory_mb": "MB", "disk_mb": "MB", "file_mb": "MB", "cpu_seconds": "s", "processes": ""}
 
 
-class Row(Struct, frozen=True):
+class ScopeRow(Struct, frozen=True):
     """One key of the scope: what holds, and where each word of it stands, the last to speak first."""
 
     key: str
@@ -20,8 +20,8 @@ class Row(Struct, frozen=True):
     origins: tuple[str, ...]
 
 
-class Explained(Struct, frozen=True):
-    rows: tuple[Row, ...]
+class ScopeExplanation(Struct, frozen=True):
+    rows: tuple[ScopeRow, ...]
     shown: tuple[tuple[str, str], ...] = ()  #: paths outside the workspace, or masked in it: (mode, path)
     notes: tuple[str, ...] = ()
 
@@ -34,7 +34,9 @@ class Explained(Struct, frozen=True):
         return [*told, *(f"note: {note}" for note in self.notes)]
 
 
-def explain(found: Effective, shown: Iterable[tuple[str, str]] = (), notes: Sequence[str] = ()) -> Explained:
+def explain(
+    found: EffectiveScope, shown: Iterable[tuple[str, str]] = (), notes: Sequence[str] = ()
+) -> ScopeExplanation:
     """Tell the effective scope; `shown` and `notes` are what the file system made of it."""
     scope = found.scope
     values = {key: _paths(scope, key) for key in PATHS}
@@ -45,8 +47,8 @@ def explain(found: Effective, shown: Iterable[tuple[str, str]] = (), notes: Sequ
         values[key] = "no limit" if limit is None else f"{limit} {UNITS[key]}".strip()
     seconds = scope.timeout_seconds
     values["timeout"] = "as the task's" if seconds is None else f"{seconds:g} s"
-    rows = tuple(Row(key, value, found.origins[key]) for key, value in values.items())
-    return Explained(rows, tuple(shown), tuple(notes))
+    rows = tuple(ScopeRow(key, value, found.origins[key]) for key, value in values.items())
+    return ScopeExplanation(rows, tuple(shown), tuple(notes))
 
 
 def _paths(scope: Scope, key: str) -> str:

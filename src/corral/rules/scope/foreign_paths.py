@@ -14,7 +14,7 @@ PATH = re.compile(r"(?<![\w./~-])(?:~|/)[^\s'\"`;|&<>(){}$*,]+")
 MOST_WORDS = 2000
 
 
-class Grounds(Struct, frozen=True, kw_only=True):
+class PathOwners(Struct, frozen=True, kw_only=True):
     """Whose ground is whose, as absolute paths."""
 
     own: tuple[str, ...]  #: its workspace and home
@@ -23,17 +23,17 @@ class Grounds(Struct, frozen=True, kw_only=True):
     homes: tuple[str, ...]  #: what `~` may stand for
 
 
-def strays(words: str, grounds: Grounds) -> list[Violation]:
+def strays(words: str, grounds: PathOwners) -> list[Violation]:
     """Return the paths in a tool's arguments that lie on others' ground."""
     found: dict[str, None] = {}
     for match in PATH.finditer(words[:MOST_WORDS]):
-        for path in _meant(match.group().rstrip(".:"), grounds.homes):
+        for path in _meant_paths(match.group().rstrip(".:"), grounds.homes):
             if not _below(path, grounds.own) and (_below(path, grounds.others) or _is_secret(path, grounds.secrets)):
                 found[path] = None
     return [Violation("tried", path) for path in found]
 
 
-def _meant(path: str, homes: Sequence[str]) -> list[str]:
+def _meant_paths(path: str, homes: Sequence[str]) -> list[str]:
     return [home + path[1:] for home in homes] if path.startswith("~") else [path]
 
 

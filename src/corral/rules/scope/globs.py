@@ -53,7 +53,7 @@ class Glob(Struct, frozen=True):
     # --- walking down a path, part by part: the same for one path and for a tree of a hundred thousand
 
     def start(self) -> States:
-        return self._closed({0})
+        return self._close_states({0})
 
     def step(self, states: States, name: str) -> States:
         """Return where in the pattern one can stand after going on to `name`."""
@@ -65,7 +65,7 @@ class Glob(Struct, frozen=True):
                     following.add(state)
                 elif _matcher(part)(name):
                     following.add(state + 1)
-        return self._closed(following) if following else _NOWHERE
+        return self._close_states(following) if following else _NOWHERE
 
     def fits(self, states: States) -> bool:
         return len(self.parts) in states
@@ -73,7 +73,7 @@ class Glob(Struct, frozen=True):
     def fits_all_below(self, states: States) -> bool:
         return self.below and len(self.parts) - 1 in states
 
-    def _closed(self, states: set[int]) -> States:
+    def _close_states(self, states: set[int]) -> States:
         for state in sorted(states):
             following = state
             while following < len(self.parts) and self.parts[following] == "**":
@@ -159,7 +159,7 @@ def gitignore(text: str) -> list[Glob]:
     return found
 
 
-def ignored_here(globs: Sequence[Glob], states: Sequence[States], *, folder: bool) -> bool:
+def is_ignored_here(globs: Sequence[Glob], states: Sequence[States], *, folder: bool) -> bool:
     """Tell whether gitignore would: the last that fits decides."""
     for one, state in zip(reversed(globs), reversed(states), strict=True):
         if one.fits(state) and (folder or not one.folders_only):
@@ -173,6 +173,6 @@ def is_ignored(rules: Sequence[Glob], path: str) -> bool:
     parts = path.split("/")
     for place, name in enumerate(parts, 1):
         states = [each.step(state, name) for each, state in zip(rules, states, strict=True)]
-        if ignored_here(rules, states, folder=place < len(parts)):
+        if is_ignored_here(rules, states, folder=place < len(parts)):
             return True
     return False

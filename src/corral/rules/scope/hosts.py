@@ -30,7 +30,7 @@ SHARED = ipaddress.IPv4Network("100.64.0.0/10")
 NEAR: frozenset[Kind] = frozenset({"loopback", "private"})
 
 
-class Entry(Struct, frozen=True):
+class HostEntry(Struct, frozen=True):
     """One word of a net list."""
 
     host: str
@@ -47,7 +47,7 @@ class Entry(Struct, frozen=True):
 class Hosts(Struct, frozen=True):
     """What a net list allows; nothing when it is empty."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[HostEntry, ...] = ()
     everything: bool = False  #: all that is public
 
     def refusal(self, host: str, port: int) -> str | None:
@@ -58,7 +58,7 @@ class Hosts(Struct, frozen=True):
             return "that is no host's name"
         if self.everything or self._covering(name, port):
             return None
-        return f"{_shown(name, port)} is not in the net list; to allow it add {_word(name, port)} to net"
+        return f"{_host_and_port(name, port)} is not in the net list; to allow it add {_word(name, port)} to net"
 
     def address_refusal(self, host: str, port: int, reached: str) -> str | None:
         """Return why a host that led to an address may not be reached there, None when it may."""
@@ -69,7 +69,11 @@ class Hosts(Struct, frozen=True):
         what = kind(str(found))
         if what == "public" or any(_opens(entry, name, what) for entry in self._covering(name, port)):
             return None
-        where = f"{_shown(name, port)} is" if name == str(found) else f"{_shown(name, port)} leads to {found},"
+        where = (
+            f"{_host_and_port(name, port)} is"
+            if name == str(found)
+            else f"{_host_and_port(name, port)} leads to {found},"
+        )
         refused = f"{where} a {what} address"
         if name == str(found):
             return f"{refused}; to allow it add {_word(name, port)} to net"
@@ -77,11 +81,11 @@ class Hosts(Struct, frozen=True):
             return f"{refused}; to allow it add {_word(name, port, PRIVATE)} to net"
         return f"{refused}, which no name may lead to"
 
-    def _covering(self, name: str, port: int) -> list[Entry]:
+    def _covering(self, name: str, port: int) -> list[HostEntry]:
         return [entry for entry in self.entries if entry.covers(name, port)]
 
 
-def _opens(entry: Entry, name: str, what: Kind) -> bool:
+def _opens(entry: HostEntry, name: str, what: Kind) -> bool:
     """Whether an entry that covers a host lets it lead to an address that is not public."""
     if address(name):
         return True  # it was listed by this very address
@@ -189,7 +193,7 @@ def _inner(found: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return last if found in NAT64 or found in COMPATIBLE or tunnelled else found.sixtofour
 
 
-def _entry(word: str) -> Entry:
+def _entry(word: str) -> HostEntry:
     private = word.startswith(PRIVATE)
     text = word.removeprefix(PRIVATE)
     _not_something_else(text, word)
@@ -207,7 +211,7 @@ def _entry(word: str) -> Entry:
         raise BadRequest(
             f"net: {word!r} is too wide", hint="name the domain too, or use net = on for all that is public"
         )
-    return Entry(name, port, below, private)
+    return HostEntry(name, port, below, private)
 
 
 def _not_something_else(text: str, word: str) -> None:
@@ -232,9 +236,9 @@ def _split(text: str, word: str) -> tuple[str, int | None]:
     return match[1], port
 
 
-def _shown(name: str, port: int) -> str:
+def _host_and_port(name: str, port: int) -> str:
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 def _word(name: str, port: int, mark: str = "") -> str:
-    return f'"{mark}{name if port in PORTS else _shown(name, port)}"'
+    return f'"{mark}{name if port in PORTS else _host_and_port(name, port)}"'

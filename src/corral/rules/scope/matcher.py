@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from corral.model import PathRules, Scope
-from corral.rules.scope.globs import WILD, Glob, States, gitignore, glob, ignored_here, split
+from corral.rules.scope.globs import WILD, Glob, States, gitignore, glob, is_ignored_here, split
 
 _NEW = "\x01"  #: a name that no pattern has in mind
 _KEYS = ("read", "write", "readonly")
 
 
-class _Layer(Struct, frozen=True):
+class _RuleLayer(Struct, frozen=True):
     """One set of rules; each pattern by its number, the most specific first."""
 
     read: tuple[int, ...]
@@ -22,25 +22,25 @@ class _Layer(Struct, frozen=True):
     readonly: tuple[int, ...]
 
 
-class _Table:
+class _PatternTable:
     """All patterns of a scope about the workspace, or about the machine."""
 
     def __init__(self, scope: Scope, *, outside: bool, ignore: Sequence[Glob]) -> None:
         self.ignore = ignore
         self.globs: list[Glob] = []
-        self.layers: list[_Layer] = []
+        self.layers: list[_RuleLayer] = []
         for rules in (scope, *scope.bounds):
             lists = {key: self._add(getattr(rules, key), outside=outside) for key in _KEYS}
             if outside:  # there, what may be written may be read: nobody names it twice
-                lists["read"] = self._ordered((*lists["write"], *lists["readonly"], *lists["read"]))
-            self.layers.append(_Layer(**lists))
+                lists["read"] = self._order((*lists["write"], *lists["readonly"], *lists["read"]))
+            self.layers.append(_RuleLayer(**lists))
 
     def _add(self, patterns: Iterable[str], *, outside: bool) -> tuple[int, ...]:
         first = len(self.globs)
         self.globs += [one for one in map(glob, patterns) if one.outside is outside]
-        return self._ordered(range(first, len(self.globs)))
+        return self._order(range(first, len(self.globs)))
 
-    def _ordered(self, numbers: Iterable[int]) -> tuple[int, ...]:
+    def _order(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """Put the most specific first; of equals, the last named."""
         return tuple(sorted(numbers, key=lambda number: (self.globs[number].specificity, number), reverse=True))
 
@@ -51,7 +51,7 @@ class MatchedPath:
     __slots__ = ("_ignored", "_ignoring", "_states", "_table")
 
     def __init__(
-        self, table: _Table, states: Sequence[States], ignoring: Sequence[States] = (), *, ignored: bool = False
+        self, table: _PatternTable, states: Sequence[States], ignoring: Sequence[States] = (), *, ignored: bool = False
     ) -> None:
         self._table, self._states, self._ignoring, self._ignored = table, states, ignoring, ignored
 
@@ -61,7 +61,7 @@ class MatchedPath:
         if not table.ignore:
             return MatchedPath(table, states)
         ignoring = [one.step(at, name) if at else at for one, at in zip(table.ignore, self._ignoring, strict=True)]
-        ignored = self._ignored or ignored_here(table.ignore, ignoring, folder=folder)
+        ignored = self._ignored or is_ignored_here(table.ignore, ignoring, folder=folder)
         return MatchedPath(table, states, ignoring, ignored=ignored)
 
     def settled(self) -> bool:
@@ -78,7 +78,7 @@ class MatchedPath:
 
     def names_open(self) -> bool:
         """Tell whether a name nobody can foresee might become writable here: one of each kind is tried."""
-        parts = {part for layer in self._table.layers for part, _ in self._begun((*layer.read, *layer.write))}
+        parts = {part for layer in self._table.layers for part, _ in self._next_parts((*layer.read, *layer.write))}
         kinds = {
             _NEW,
             *(re.sub(r"\[!?(.)[^\]]*\]|[*?]+", lambda m: m[1] or _NEW, part) for part in parts if is_wild(part)),
@@ -91,12 +91,12 @@ class MatchedPath:
         """Return the names that patterns go on with, and whether each can only be a folder."""
         found: dict[str, bool] = {}
         for layer in self._table.layers:
-            for part, folder in self._begun((*layer.read, *layer.write)):
+            for part, folder in self._next_parts((*layer.read, *layer.write)):
                 if not is_wild(part):
                     found[part] = found.get(part, True) and folder
         return found
 
-    def _begun(self, numbers: Iterable[int]) -> Iterable[tuple[str, bool]]:
+    def _next_parts(self, numbers: Iterable[int]) -> Iterable[tuple[str, bool]]:
         for number in numbers:
             one = self._table.globs[number]
             for state in self._states[number] if not one.excludes else ():
@@ -133,7 +133,7 @@ class MatchedPath:
 
 def top(scope: Scope, *, outside: bool = False, ignore: str = "") -> MatchedPath:
     """Return the workspace's own folder, with what an .agentignore hides in it, or the machine's root."""
-    table = _Table(scope, outside=outside, ignore=gitignore(ignore))
+    table = _PatternTable(scope, outside=outside, ignore=gitignore(ignore))
     return MatchedPath(table, [one.start() for one in table.globs], [one.start() for one in table.ignore])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from corral.model import Net
 from corral.model.errors import BadRequest
 from corral.rules.scope import hosts
-from corral.rules.scope.hosts import PORTS, PRIVATE, Entry
+from corral.rules.scope.hosts import PORTS, PRIVATE, HostEntry
 
 REGISTRIES = "@registries"
 
@@ -41,19 +41,19 @@ def narrow(outer: Net, inner: Net) -> Net:
     return _words(both, registries=REGISTRIES in outer and REGISTRIES in inner)
 
 
-def _entries(words: Iterable[str]) -> tuple[Entry, ...]:
+def _entries(words: Iterable[str]) -> tuple[HostEntry, ...]:
     return hosts.read([word for word in words if word != REGISTRIES]).entries
 
 
-def _public(entry: Entry) -> Entry | None:
+def _public(entry: HostEntry) -> HostEntry | None:
     if entry.host == "localhost" or entry.host.endswith(".localhost"):
         return None
     if hosts.address(entry.host) and hosts.kind(entry.host) != "public":
         return None
-    return Entry(entry.host, entry.port, entry.below)
+    return HostEntry(entry.host, entry.port, entry.below)
 
 
-def _both(one: Entry, other: Entry) -> Entry | None:
+def _both(one: HostEntry, other: HostEntry) -> HostEntry | None:
     """Return what two items both mean."""
     if one.port is not None and other.port is not None and one.port != other.port:
         return None
@@ -61,10 +61,10 @@ def _both(one: Entry, other: Entry) -> Entry | None:
     if port is not None and None in (one.port, other.port) and port not in PORTS:
         return None
     narrower = next((each for each, wide in ((one, other), (other, one)) if _within(each, wide)), None)
-    return Entry(narrower.host, port, narrower.below, one.private and other.private) if narrower else None
+    return HostEntry(narrower.host, port, narrower.below, one.private and other.private) if narrower else None
 
 
-def _within(one: Entry, wide: Entry) -> bool:
+def _within(one: HostEntry, wide: HostEntry) -> bool:
     """Tell whether the hosts of one are among those of the other."""
     if not wide.below:
         return one.host == wide.host and not one.below
@@ -73,18 +73,18 @@ def _within(one: Entry, wide: Entry) -> bool:
     return one.host.endswith("." + wide.host) and not hosts.address(one.host)
 
 
-def _words(entries: Iterable[Entry | None], *, registries: bool) -> tuple[str, ...]:
+def _words(entries: Iterable[HostEntry | None], *, registries: bool) -> tuple[str, ...]:
     found = {entry for entry in entries if entry is not None}
-    fewest = [each for each in found if not any(each != wide and _covered(each, wide) for wide in found)]
+    fewest = [each for each in found if not any(each != wide and _is_covered(each, wide) for wide in found)]
     return tuple(sorted({*map(_word, fewest), *([REGISTRIES] if registries else [])}))
 
 
-def _covered(one: Entry, wide: Entry) -> bool:
+def _is_covered(one: HostEntry, wide: HostEntry) -> bool:
     ports = wide.port == one.port or (wide.port is None and one.port in PORTS)
     return ports and _within(one, wide) and (wide.private or not one.private)
 
 
-def _word(entry: Entry) -> str:
+def _word(entry: HostEntry) -> str:
     host = f"[{entry.host}]" if ":" in entry.host else entry.host
     mark = f"{PRIVATE if entry.private else ''}{'*.' if entry.below else ''}"
     return f"{mark}{host}" if entry.port is None else f"{mark}{host}:{entry.port}"

@@ -31,7 +31,7 @@ FORBIDDEN = re.compile(
 )
 
 
-class Refusal(Struct, frozen=True):
+class NetRefusal(Struct, frozen=True):
     """A host, or a request to the agent's provider, that was refused."""
 
     host: str
@@ -48,7 +48,7 @@ class Refusal(Struct, frozen=True):
 
 
 def of_refusals(
-    verdict: Verdict | None, refusals: Sequence[Refusal], complaint: str, *, reached: bool
+    verdict: Verdict | None, refusals: Sequence[NetRefusal], complaint: str, *, reached: bool
 ) -> Verdict | None:
     """Name the refusal that an attempt failed for; where it only may be one, the hint says so.
 
@@ -69,7 +69,7 @@ def of_refusals(
     return verdict
 
 
-def _causes(kind: ErrorClass, words: str, refusals: Sequence[Refusal], *, reached: bool) -> Sequence[Refusal]:
+def _causes(kind: ErrorClass, words: str, refusals: Sequence[NetRefusal], *, reached: bool) -> Sequence[NetRefusal]:
     """Return the refusals that such a failure is due to."""
     needed = [each for each in refusals if not each.needless]
     named = [each for each in refusals if _names(words, each.host)]

@@ -66,7 +66,7 @@ BUILT_IN = "built in"
 EVERYWHERE = ("**", "/**")
 
 
-class Effective(Struct, frozen=True):
+class EffectiveScope(Struct, frozen=True):
     """The scope that holds, and for each of its keys who said so, the last to speak first."""
 
     scope: Scope
@@ -74,7 +74,7 @@ class Effective(Struct, frozen=True):
     sources: tuple[ScopeSource, ...] = ()
 
 
-def effective(sources: Iterable[ScopeSource], *, agent: str, home: str) -> Effective:
+def effective(sources: Iterable[ScopeSource], *, agent: str, home: str) -> EffectiveScope:
     """Make one scope of all that speak of it, in the order given; BadRequest where one of them cannot be meant."""
     scope = Scope()
     origins: dict[str, tuple[str, ...]] = dict.fromkeys((*PATHS, "env", "net", *LIMITS, "timeout"), (BUILT_IN,))
@@ -85,14 +85,14 @@ def effective(sources: Iterable[ScopeSource], *, agent: str, home: str) -> Effec
         check(source)
         table = _at_home(source.table, home)
         used.append(structs.replace(source, table=table))
-        scope = narrow(scope, _filled(scope, table)) if source.narrows else _widened(scope, table)
-        for key in named(table):
+        scope = narrow(scope, _apply_table(scope, table)) if source.narrows else _widen(scope, table)
+        for key in named_keys(table):
             said = source.where.get(key, "the command line")
             origins[key] = (said, *origins[key]) if source.narrows else (said,)
-    return Effective(scope, origins, tuple(used))
+    return EffectiveScope(scope, origins, tuple(used))
 
 
-def named(table: ScopeTable) -> dict[str, Any]:
+def named_keys(table: ScopeTable) -> dict[str, Any]:
     """Return what a table says, without what it leaves open."""
     return {key: value for key in structs.asdict(table) if (value := getattr(table, key)) is not None}
 
@@ -119,37 +119,37 @@ def _least(one: Any, other: Any) -> Any:  # noqa: ANN401 -- a limit of any kind,
     return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
-def _filled(scope: Scope, table: ScopeTable) -> Scope:
+def _apply_table(scope: Scope, table: ScopeTable) -> Scope:
     """Return the scope with the table's words in place of its own; what bounds it stays."""
-    values = named(table)
+    values = named_keys(table)
     for key in set(PATHS) & values.keys():
-        values[key] = _replaced(getattr(scope, key), values[key])
+        values[key] = _replace_patterns(getattr(scope, key), values[key])
     if "timeout" in values:
         values["timeout_seconds"] = duration(values.pop("timeout"), "timeout")
     return structs.replace(scope, **values)
 
 
-def _widened(scope: Scope, table: ScopeTable) -> Scope:
+def _widen(scope: Scope, table: ScopeTable) -> Scope:
     """Let the person's own word hold for what it names, also against what a repository said before."""
-    values = named(table)
+    values = named_keys(table)
     bounds: tuple[PathRules, ...] = scope.bounds
     for key in set(PATHS) & values.keys():
-        opened = _opened(values[key])
-        bounds = tuple(_with(rule, key, _replaced(getattr(rule, key), opened)) for rule in bounds)
+        opened = _open_patterns(values[key])
+        bounds = tuple(_with(rule, key, _replace_patterns(getattr(rule, key), opened)) for rule in bounds)
     env = tuple(dict.fromkeys((*scope.env, *values.pop("env", ()))))
-    return structs.replace(_filled(scope, structs.replace(table, env=None)), env=env, bounds=bounds)
+    return structs.replace(_apply_table(scope, structs.replace(table, env=None)), env=env, bounds=bounds)
 
 
 def _with(rule: PathRules, key: str, patterns: tuple[str, ...]) -> PathRules:
     return structs.replace(rule, **{key: patterns})
 
 
-def _opened(words: tuple[str, ...]) -> tuple[str, ...]:
+def _open_patterns(words: tuple[str, ...]) -> tuple[str, ...]:
     about = {glob(text).outside for text in words} or {True, False}
     return tuple(text for text in EVERYWHERE if glob(text).outside in about)
 
 
-def _replaced(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+def _replace_patterns(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     """Put new patterns in place of old ones, the workspace's and the machine's apart.
 
     A list that says nothing about one of the two leaves it as it was; one of nothing but exclusions takes away from it.
@@ -176,7 +176,7 @@ def _at_home(table: ScopeTable, home: str) -> ScopeTable:
 # --- for the world to look at, before a run
 
 
-def named_paths(found: Effective) -> list[NamedPath]:
+def named_paths(found: EffectiveScope) -> list[NamedPath]:
     """Return every path that a pattern names, with who named it."""
     return [
         NamedPath(

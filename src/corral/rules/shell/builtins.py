@@ -15,7 +15,7 @@ EITHER = OK | FAIL
 FILE_TESTS = re.compile(r"-[abcdefghknprstuwxGLNOS]")
 
 
-class Done(Struct, frozen=True):
+class BuiltinEffect(Struct, frozen=True):
     """What a builtin does besides what it changes in the shell."""
 
     status: frozenset[str] = OK
@@ -28,18 +28,18 @@ class Done(Struct, frozen=True):
     words: tuple[Field, ...] = ()  #: a command that is started instead
 
 
-Act = Callable[[Sequence[Field], State], Done]
+Act = Callable[[Sequence[Field], State], BuiltinEffect]
 
 
-def _true(_: Sequence[Field], __: State) -> Done:
-    return Done()
+def _true(_: Sequence[Field], __: State) -> BuiltinEffect:
+    return BuiltinEffect()
 
 
-def _false(_: Sequence[Field], __: State) -> Done:
-    return Done(FAIL)
+def _false(_: Sequence[Field], __: State) -> BuiltinEffect:
+    return BuiltinEffect(FAIL)
 
 
-def _exit(fields: Sequence[Field], state: State) -> Done:
+def _exit(fields: Sequence[Field], state: State) -> BuiltinEffect:
     code = fields[1] if len(fields) > 1 else None
     if code is None:
         status = frozenset("ok" if each == "ok" else "fail" for each in state.status)
@@ -47,10 +47,10 @@ def _exit(fields: Sequence[Field], state: State) -> Done:
         status = FAIL if int(code.text[-9:]) % 256 else OK
     else:
         status = EITHER
-    return Done(status, ends=True, returns=fields[0].text == "return")
+    return BuiltinEffect(status, ends=True, returns=fields[0].text == "return")
 
 
-def _set(fields: Sequence[Field], state: State) -> Done:
+def _set(fields: Sequence[Field], state: State) -> BuiltinEffect:
     texts = [each.text for each in fields[1:]]
     for place, text in enumerate(texts):
         if text == "--":
@@ -60,99 +60,99 @@ def _set(fields: Sequence[Field], state: State) -> Done:
         if re.fullmatch(r"[-+][a-zA-Z]*e[a-zA-Z]*", text) or (text == "errexit" and place):
             sign = texts[place - 1] if text == "errexit" else text
             state.stops = sign.startswith("-")
-    return Done()
+    return BuiltinEffect()
 
 
-def _cd(fields: Sequence[Field], state: State) -> Done:
+def _cd(fields: Sequence[Field], state: State) -> BuiltinEffect:
     targets = [each for each in fields[1:] if not re.fullmatch(r"-[LPe@]+|--", each.text)]
     state.folder = state.moved(targets[0] if targets else None)
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _popd(_: Sequence[Field], state: State) -> Done:
+def _popd(_: Sequence[Field], state: State) -> BuiltinEffect:
     state.folder = None
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _export(fields: Sequence[Field], state: State) -> Done:
+def _export(fields: Sequence[Field], state: State) -> BuiltinEffect:
     for each in fields[1:]:
         name, equals, value = each.text.partition("=")
         if equals:
             state.assign(name, value if each.certain else None)
         if fields[0].text == "export" or (each.text.startswith("-") and "x" in each.text):
             state.exported.add(name)
-    return Done()
+    return BuiltinEffect()
 
 
-def _unset(fields: Sequence[Field], state: State) -> Done:
+def _unset(fields: Sequence[Field], state: State) -> BuiltinEffect:
     """Forget variables that are unset, or read from somewhere."""
     for each in fields[1:]:
         if re.fullmatch(r"\w+", each.text):
             state.assign(each.text, None)
             state.functions.pop(each.text, None)
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _shift(_: Sequence[Field], state: State) -> Done:
+def _shift(_: Sequence[Field], state: State) -> BuiltinEffect:
     state.arguments = None
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _eval(fields: Sequence[Field], state: State) -> Done:
+def _eval(fields: Sequence[Field], state: State) -> BuiltinEffect:
     if all(each.certain for each in fields):
-        return Done(text=" ".join(each.text for each in fields[1:]), here=True)
+        return BuiltinEffect(text=" ".join(each.text for each in fields[1:]), here=True)
     state.forget()
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _source(fields: Sequence[Field], state: State) -> Done:
+def _source(fields: Sequence[Field], state: State) -> BuiltinEffect:
     if len(fields) > 1 and fields[1].certain:
-        return Done(EITHER, reads=fields[1].text)
+        return BuiltinEffect(EITHER, reads=fields[1].text)
     state.forget()
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _trap(fields: Sequence[Field], _: State) -> Done:
+def _trap(fields: Sequence[Field], _: State) -> BuiltinEffect:
     handler = next((each for each in fields[1:] if not each.text.startswith("-")), None)
     ends = any(each.text in ("EXIT", "0", "ERR", "DEBUG") for each in fields[2:])
     known = handler is not None and handler.certain and len(fields) > 2
-    return Done(
+    return BuiltinEffect(
         opens=ends and (not known or "exit" in (handler.text if handler else "")),
         text=handler.text if known and handler else None,
     )
 
 
-def _alias(_: Sequence[Field], state: State) -> Done:
+def _alias(_: Sequence[Field], state: State) -> BuiltinEffect:
     state.search = None
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _exec(fields: Sequence[Field], _: State) -> Done:
+def _exec(fields: Sequence[Field], _: State) -> BuiltinEffect:
     left = list(fields[1:])
     while left and left[0].text.startswith("-"):
         left = left[2 if left[0].text == "-a" else 1 :]
-    return Done(words=tuple(left), ends=True) if left else Done()
+    return BuiltinEffect(words=tuple(left), ends=True) if left else BuiltinEffect()
 
 
-def _command(fields: Sequence[Field], state: State) -> Done:
+def _command(fields: Sequence[Field], state: State) -> BuiltinEffect:
     if any(re.fullmatch(r"-\w*[vV]\w*", each.text) for each in fields[1:2]):
         return _look(fields, state)
     left = list(fields[1:])
     while left and left[0].text in ("-p", "--"):
         left.pop(0)
-    return Done(words=tuple(left)) if left else Done()
+    return BuiltinEffect(words=tuple(left)) if left else BuiltinEffect()
 
 
-def _look(fields: Sequence[Field], state: State) -> Done:
+def _look(fields: Sequence[Field], state: State) -> BuiltinEffect:
     """Note what a command looks for before it uses it."""
     state.sought |= {each.text for each in fields[1:] if each.certain}
     asks = fields[0].text not in ("[", "[[", "test") or any(FILE_TESTS.fullmatch(each.text) for each in fields[1:])
     state.sought_any = state.sought_any or (asks and any(not each.certain for each in fields[1:]))
-    return Done(EITHER)
+    return BuiltinEffect(EITHER)
 
 
-def _jump(_: Sequence[Field], __: State) -> Done:
-    return Done(opens=True)
+def _jump(_: Sequence[Field], __: State) -> BuiltinEffect:
+    return BuiltinEffect(opens=True)
 
 
 BUILTINS: dict[str, Act] = {

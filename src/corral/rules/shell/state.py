@@ -8,7 +8,7 @@ from posixpath import join, normpath
 from msgspec import Struct, field, structs
 
 from corral.rules.shell.syntax import Node
-from corral.rules.shell.words import Piece, Token
+from corral.rules.shell.words import ShellToken, WordPiece
 
 #: What PATH holds at first: where the programs of the box are.
 SEARCH = "$PATH"
@@ -56,7 +56,7 @@ class State(Struct):
             if name.name in ("variables", "functions"):
                 names = {each for value in values for each in value}
                 empty = "" if name.name == "variables" else None
-                merged = {each: _agreed([value.get(each, empty) for value in values]) for each in names}
+                merged = {each: _common_value([value.get(each, empty) for value in values]) for each in names}
                 kept = merged.items() if name.name == "variables" else ((k, v) for k, v in merged.items() if v)
                 setattr(self, name.name, dict(kept))
             elif name.name == "exported":
@@ -70,7 +70,7 @@ class State(Struct):
             elif name.name == "status":
                 self.status = frozenset[str]().union(*values)
             else:
-                setattr(self, name.name, _agreed(values))
+                setattr(self, name.name, _common_value(values))
 
     def assign(self, name: str, value: str | None) -> None:
         if name == "PATH":
@@ -96,10 +96,10 @@ class State(Struct):
 
     # --- what words become
 
-    def expand(self, tokens: Iterable[Token]) -> list[Field]:
+    def expand(self, tokens: Iterable[ShellToken]) -> list[Field]:
         return [found for token in tokens for found in self._fields(token)]
 
-    def joined(self, pieces: Iterable[Piece], *, spaces: bool = True, likely: bool = False) -> str | None:
+    def joined(self, pieces: Iterable[WordPiece], *, spaces: bool = True, likely: bool = False) -> str | None:
         """Return the text that pieces become, as one word; None where that cannot be told."""
         text = ""
         for place, piece in enumerate(pieces):
@@ -110,8 +110,8 @@ class State(Struct):
             text += value
         return text
 
-    def _fields(self, token: Token) -> list[Field]:
-        pieces = token.pieces or (Piece(token.text, quoted=True),)
+    def _fields(self, token: ShellToken) -> list[Field]:
+        pieces = token.pieces or (WordPiece(token.text, quoted=True),)
         if any(piece.value in ("@", "*") and piece.kind == "variable" for piece in pieces):
             if len(pieces) == 1 and self.arguments is not None:
                 return [Field(text) for text in self.arguments[1:]]
@@ -127,7 +127,7 @@ class State(Struct):
         likely = self.joined(pieces, spaces=False, likely=True)
         return [Field(likely or token.text, certain=False, likely=likely is not None)]
 
-    def _value(self, piece: Piece, *, first: bool) -> str | None:
+    def _value(self, piece: WordPiece, *, first: bool) -> str | None:
         if piece.kind == "plain":
             return piece.text
         if piece.kind != "variable":
@@ -148,7 +148,7 @@ class State(Struct):
         return self.arguments[place] if self.arguments is not None and place < len(self.arguments) else None
 
 
-def _agreed(values: Sequence[object]) -> object:
+def _common_value(values: Sequence[object]) -> object:
     return values[0] if all(value == values[0] for value in values) else None
 
 

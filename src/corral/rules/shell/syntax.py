@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from corral.rules.shell.words import DOCUMENTS, REDIRECTIONS, Token, Unreadable, read
+from corral.rules.shell.words import DOCUMENTS, REDIRECTIONS, ShellToken, UnreadableShell, read
 
 DEEPEST = 60  #: compound commands in each other
 ENDS = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}"})
@@ -17,9 +17,9 @@ SEPARATORS = frozenset({";", "&", "\n"})
 class Simple(Struct, frozen=True):
     """A program or builtin with its arguments."""
 
-    words: tuple[Token, ...]
-    documents: tuple[Token, ...] = ()  #: the operators `<<` and `<<<`, each with its text
-    targets: tuple[Token, ...] = ()  #: files that are read or written by redirection
+    words: tuple[ShellToken, ...]
+    documents: tuple[ShellToken, ...] = ()  #: the operators `<<` and `<<<`, each with its text
+    targets: tuple[ShellToken, ...] = ()  #: files that are read or written by redirection
 
 
 class Pipeline(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Pipeline(Struct, frozen=True):
     negated: bool = False
 
 
-class Chain(Struct, frozen=True):
+class AndOrList(Struct, frozen=True):
     """Pipelines joined by `&&` and `||`."""
 
     first: Pipeline
@@ -39,7 +39,7 @@ class Chain(Struct, frozen=True):
 class Sequence(Struct, frozen=True):
     """Chains one after another; with each, whether it is left to itself in the background."""
 
-    items: tuple[tuple[Chain, bool], ...]
+    items: tuple[tuple[AndOrList, bool], ...]
 
 
 class Condition(Struct, frozen=True):
@@ -57,32 +57,32 @@ class Loop(Struct, frozen=True):
     until: bool
 
 
-class Each(Struct, frozen=True):
+class ForLoop(Struct, frozen=True):
     """`for`; `words` is None where it goes through the arguments, or where a user selects."""
 
     name: str
-    words: tuple[Token, ...] | None
+    words: tuple[ShellToken, ...] | None
     body: Sequence
 
 
 class Case(Struct, frozen=True):
     """`case`, with the patterns of each branch."""
 
-    branches: tuple[tuple[tuple[Token, ...], Sequence], ...]
+    branches: tuple[tuple[tuple[ShellToken, ...], Sequence], ...]
 
 
-class Group(Struct, frozen=True):
+class CommandGroup(Struct, frozen=True):
     """Commands in braces, or in brackets: then in a shell of their own."""
 
     body: Sequence
     own_shell: bool
 
 
-class Redirected(Struct, frozen=True):
+class RedirectedCommand(Struct, frozen=True):
     """A compound command with files that it reads or writes."""
 
     body: Node
-    targets: tuple[Token, ...]
+    targets: tuple[ShellToken, ...]
 
 
 class Function(Struct, frozen=True):
@@ -92,7 +92,19 @@ class Function(Struct, frozen=True):
     body: Node
 
 
-Node = Simple | Pipeline | Chain | Sequence | Condition | Loop | Each | Case | Group | Redirected | Function
+Node = (
+    Simple
+    | Pipeline
+    | AndOrList
+    | Sequence
+    | Condition
+    | Loop
+    | ForLoop
+    | Case
+    | CommandGroup
+    | RedirectedCommand
+    | Function
+)
 
 
 def parse(text: str) -> Sequence:
@@ -100,23 +112,23 @@ def parse(text: str) -> Sequence:
     parser = _Parser(read(text))
     found = parser.sequence()
     if parser.peek() is not None:
-        raise Unreadable("a word of syntax stands at the wrong place")
+        raise UnreadableShell("a word of syntax stands at the wrong place")
     return found
 
 
 class _Parser:
     """Takes tokens one after another."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[ShellToken]) -> None:
         self._tokens, self._place, self._depth = tokens, 0, 0
 
-    def peek(self) -> Token | None:
+    def peek(self) -> ShellToken | None:
         return self._tokens[self._place] if self._place < len(self._tokens) else None
 
-    def _next(self) -> Token:
+    def _next(self) -> ShellToken:
         token = self.peek()
         if token is None:
-            raise Unreadable("the text ends too early")
+            raise UnreadableShell("the text ends too early")
         self._place += 1
         return token
 
@@ -132,17 +144,17 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._take(text):
-            raise Unreadable(f"`{text}` is missing")
+            raise UnreadableShell(f"`{text}` is missing")
 
     def _skip_lines(self) -> None:
         while self._at("\n"):
             self._place += 1
 
     def sequence(self) -> Sequence:
-        items: list[tuple[Chain, bool]] = []
+        items: list[tuple[AndOrList, bool]] = []
         self._depth += 1
         if self._depth > DEEPEST:
-            raise Unreadable("too deep")
+            raise UnreadableShell("too deep")
         while True:
             self._skip_lines()
             if self.peek() is None or self._at(")", ";;", ";&", ";;&", *ENDS):
@@ -156,14 +168,14 @@ class _Parser:
         self._depth -= 1
         return Sequence(tuple(items))
 
-    def _chain(self) -> Chain:
+    def _chain(self) -> AndOrList:
         first = self._pipeline()
         others: list[tuple[str, Pipeline]] = []
         while self._at("&&", "||"):
             operator = self._next().text
             self._skip_lines()
             others.append((operator, self._pipeline()))
-        return Chain(first, tuple(others))
+        return AndOrList(first, tuple(others))
 
     def _pipeline(self) -> Pipeline:
         negated = False
@@ -182,22 +194,22 @@ class _Parser:
         compound = self._compound()
         if compound is None:
             return self._simple()
-        targets: list[Token] = []
+        targets: list[ShellToken] = []
         while (token := self.peek()) and _redirects(token, self._tokens[self._place + 1 : self._place + 2]):
             targets += self._tokens[self._place + 1 : self._place + 2] if token.operator else []
             self._place += 2 if token.operator else 1
-        return Redirected(compound, tuple(targets)) if targets else compound
+        return RedirectedCommand(compound, tuple(targets)) if targets else compound
 
     def _compound(self) -> Node | None:
         if self._at("("):
             self._place += 1
             body = self.sequence()
             self._expect(")")
-            return Group(body, own_shell=True)
+            return CommandGroup(body, own_shell=True)
         if self._take("{"):
             body = self.sequence()
             self._expect("}")
-            return Group(body, own_shell=False)
+            return CommandGroup(body, own_shell=False)
         if self._take("if"):
             return self._condition()
         if self._at("while", "until"):
@@ -232,24 +244,24 @@ class _Parser:
         self._expect("done")
         return body
 
-    def _each(self) -> Each:
+    def _each(self) -> ForLoop:
         selects = self._next().text == "select"
         name = self._next()
         if name.operator:
-            raise Unreadable("a loop that counts")
+            raise UnreadableShell("a loop that counts")
         self._skip_lines()
-        words: list[Token] | None = None
+        words: list[ShellToken] | None = None
         if self._take("in"):
             words = []
             while (token := self.peek()) and not token.operator:
                 words.append(self._next())
-        return Each(name.text, None if words is None or selects else tuple(words), self._do())
+        return ForLoop(name.text, None if words is None or selects else tuple(words), self._do())
 
     def _case(self) -> Case:
         self._next()
         self._skip_lines()
         self._expect("in")
-        branches: list[tuple[tuple[Token, ...], Sequence]] = []
+        branches: list[tuple[tuple[ShellToken, ...], Sequence]] = []
         self._skip_lines()
         while not self._take("esac"):
             self._take("(")
@@ -284,9 +296,9 @@ class _Parser:
         return Function(name, self._command())
 
     def _simple(self) -> Simple:
-        words: list[Token] = []
-        documents: list[Token] = []
-        targets: list[Token] = []
+        words: list[ShellToken] = []
+        documents: list[ShellToken] = []
+        targets: list[ShellToken] = []
         start = self._place
         while (token := self.peek()) is not None:
             following = self._tokens[self._place + 1 : self._place + 2]
@@ -304,11 +316,11 @@ class _Parser:
             else:
                 words.append(self._next())
         if self._place == start:
-            raise Unreadable("a command is missing")
+            raise UnreadableShell("a command is missing")
         return Simple(tuple(words), tuple(documents), tuple(targets))
 
 
-def _redirects(token: Token, following: Collection[Token]) -> bool:
+def _redirects(token: ShellToken, following: Collection[ShellToken]) -> bool:
     """Tell whether a token begins a redirection: its operator, or the number of a file before it."""
     if token.operator:
         return token.text in REDIRECTIONS or token.text in DOCUMENTS

@@ -9,20 +9,20 @@ from msgspec import Struct, structs
 
 from corral.rules.shell.state import Field, State
 from corral.rules.shell.syntax import (
+    AndOrList,
     Case,
-    Chain,
+    CommandGroup,
     Condition,
-    Each,
+    ForLoop,
     Function,
-    Group,
     Loop,
     Node,
     Pipeline,
-    Redirected,
+    RedirectedCommand,
     Sequence,
     Simple,
 )
-from corral.rules.shell.words import Token
+from corral.rules.shell.words import ShellToken
 
 MOST_STEPS = 5000  #: commands that are walked through; loops and functions in each other have many
 MOST_ROUNDS = 20  #: of a loop over words that are known
@@ -31,7 +31,7 @@ EITHER = frozenset({OK, FAIL})
 SUCCESS, FAILURE = frozenset({OK}), frozenset({FAIL, SOFT})
 
 
-class Way(Struct, frozen=True):
+class CommandEnds(Struct, frozen=True):
     """How a command may end: as what the shell then goes on with, or as what the shell ends with."""
 
     goes_on: frozenset[str] = EITHER
@@ -51,55 +51,57 @@ class Walk(ABC):
         self.is_open = False  #: something may turn a failure into success: a trap, a jump, what was not walked through
 
     @abstractmethod
-    def simple(self, node: Simple, state: State, depth: int) -> Way:
+    def simple(self, node: Simple, state: State, depth: int) -> CommandEnds:
         """Walk through a program or builtin with its arguments."""
 
     @abstractmethod
-    def substitutions(self, token: Token, state: State, depth: int) -> Way | None:
+    def substitutions(self, token: ShellToken, state: State, depth: int) -> CommandEnds | None:
         """Walk through the commands in a word, each in a shell of its own; return how the last one ends."""
 
     @abstractmethod
     def mention(self, fields: Words[Field]) -> None:
         """Note paths that are read or written."""
 
-    def node(self, node: Node, state: State, depth: int, *, tested: bool) -> Way:
+    def node(self, node: Node, state: State, depth: int, *, tested: bool) -> CommandEnds:
         match node:
             case Simple():
                 return self.simple(node, state, depth)
             case Pipeline():
                 return self._pipeline(node, state, depth, tested=tested)
-            case Chain():
+            case AndOrList():
                 return self._chain(node, state, depth, tested=tested)
             case Sequence():
                 return self.sequence(node, state, depth, tested=tested)
-            case Redirected():
+            case RedirectedCommand():
                 self.mention(state.expand(node.targets))
                 return self.node(node.body, state, depth, tested=tested)
             case Function():
                 state.functions[node.name] = node.body
-                return Way(frozenset({OK}))
+                return CommandEnds(frozenset({OK}))
             case _:
                 return self._compound(node, state, depth, tested=tested)
 
-    def _compound(self, node: Condition | Loop | Each | Case | Group, state: State, depth: int, *, tested: bool) -> Way:
+    def _compound(
+        self, node: Condition | Loop | ForLoop | Case | CommandGroup, state: State, depth: int, *, tested: bool
+    ) -> CommandEnds:
         match node:
             case Condition():
                 return self._condition(node, state, depth, tested=tested)
             case Loop():
                 return self._loop(node, state, depth, tested=tested)
-            case Each():
+            case ForLoop():
                 return self._each(node, state, depth, tested=tested)
             case Case():
                 return self._case(node, state, depth, tested=tested)
-            case Group():
+            case CommandGroup():
                 inner = state.copy() if node.own_shell else state
                 way = self.sequence(node.body, inner, depth, tested=tested)
                 state.sought |= inner.sought
-                return Way(way.any) if node.own_shell else way
+                return CommandEnds(way.any) if node.own_shell else way
 
     # --- lists and pipelines
 
-    def sequence(self, node: Sequence, state: State, depth: int, *, tested: bool) -> Way:
+    def sequence(self, node: Sequence, state: State, depth: int, *, tested: bool) -> CommandEnds:
         goes_on: frozenset[str] = frozenset({OK})
         ended: frozenset[str] = frozenset()
         returned: frozenset[str] = frozenset()
@@ -115,9 +117,9 @@ class Walk(ABC):
             state.status = goes_on
             if not goes_on:
                 break
-        return Way(goes_on, ended, returned)
+        return CommandEnds(goes_on, ended, returned)
 
-    def _chain(self, node: Chain, state: State, depth: int, *, tested: bool) -> Way:
+    def _chain(self, node: AndOrList, state: State, depth: int, *, tested: bool) -> CommandEnds:
         """Walk through `a && b || c`: each one is reached with what the shell is after success, or after failure."""
         way = self._pipeline(node.first, state, depth, tested=tested or bool(node.others))
         states = {True: state, False: state}
@@ -127,7 +129,7 @@ class Walk(ABC):
             # The failure of what is not the last one of a chain does not stop a shell.
             passed = frozenset(SOFT if each == FAIL else each for each in way.goes_on - taken)
             if not taken:
-                way = Way(passed, way.ended, way.returned)
+                way = CommandEnds(passed, way.ended, way.returned)
                 continue
             inner = states[after].copy()
             inner.status = taken
@@ -139,30 +141,32 @@ class Walk(ABC):
             elif new.goes_on & (FAILURE if after else SUCCESS):
                 states[not after] = states[not after].copy()
                 states[not after].become([states[not after].copy(), inner])
-            way = Way(new.goes_on | passed, way.ended | new.ended, way.returned | new.returned)
+            way = CommandEnds(new.goes_on | passed, way.ended | new.ended, way.returned | new.returned)
         if node.others and way.goes_on:
             ends = [states[good].copy() for good in (True, False) if way.goes_on & (SUCCESS if good else FAILURE)]
             state.become(ends)
         return way
 
-    def _pipeline(self, node: Pipeline, state: State, depth: int, *, tested: bool) -> Way:
+    def _pipeline(self, node: Pipeline, state: State, depth: int, *, tested: bool) -> CommandEnds:
         self.steps += 1
         if self.steps > MOST_STEPS:
             self.is_open = True
-            return Way()
+            return CommandEnds()
         tested = tested or node.negated
         if len(node.stages) == 1:
             way = self.node(node.stages[0], state, depth, tested=tested)
         else:
-            ways: list[Way] = []
+            ways: list[CommandEnds] = []
             for place, stage in enumerate(node.stages):
                 inner = state.copy()
-                way = self.node(_fed(stage, node.stages[place - 1] if place else None), inner, depth, tested=tested)
-                ways.append(Way(way.any))
+                way = self.node(
+                    _feed_stage(stage, node.stages[place - 1] if place else None), inner, depth, tested=tested
+                )
+                ways.append(CommandEnds(way.any))
                 state.sought |= inner.sought
             # A stage that never succeeds spoils the whole, whatever the last one makes of it.
             hopeless = any(OK not in way.goes_on for way in ways)
-            way = Way(frozenset({FAIL}) if hopeless else ways[-1].goes_on)
+            way = CommandEnds(frozenset({FAIL}) if hopeless else ways[-1].goes_on)
         if node.negated:
             turned = {OK if each != OK else SOFT for each in way.goes_on}
             way = structs.replace(way, goes_on=frozenset(turned))
@@ -170,12 +174,12 @@ class Walk(ABC):
 
     # --- conditions and loops
 
-    def _condition(self, node: Condition, state: State, depth: int, *, tested: bool) -> Way:
-        ways: list[Way] = []
+    def _condition(self, node: Condition, state: State, depth: int, *, tested: bool) -> CommandEnds:
+        ways: list[CommandEnds] = []
         states: list[State] = []
         for condition, body in node.branches:
             way = self.sequence(condition, state, depth, tested=True)
-            ways.append(Way(frozenset(), way.ended, way.returned))
+            ways.append(CommandEnds(frozenset(), way.ended, way.returned))
             if OK in way.goes_on:
                 states.append(state.copy())
                 ways.append(self.sequence(body, states[-1], depth, tested=tested))
@@ -184,24 +188,26 @@ class Walk(ABC):
         else:
             states.append(state.copy())
             rest = node.otherwise
-            ways.append(self.sequence(rest, states[-1], depth, tested=tested) if rest else Way(frozenset({OK})))
+            ways.append(self.sequence(rest, states[-1], depth, tested=tested) if rest else CommandEnds(frozenset({OK})))
         if states:
             state.become(states)
         return either(ways)
 
-    def _loop(self, node: Loop, state: State, depth: int, *, tested: bool) -> Way:
+    def _loop(self, node: Loop, state: State, depth: int, *, tested: bool) -> CommandEnds:
         way = self.sequence(node.condition, state, depth, tested=True)
         enters = FAILURE if node.until else SUCCESS
         if not way.goes_on & enters:
-            return Way(frozenset({OK}), way.ended, way.returned)
+            return CommandEnds(frozenset({OK}), way.ended, way.returned)
         over = frozenset({OK}) if way.goes_on - enters else frozenset[str]()
         inner = state.copy()
         body = self.sequence(node.body, inner, depth, tested=tested)
         state.become([state.copy(), inner])
         # Where its condition always holds, only what is in it ends the loop.
-        return either([Way(over, way.ended, way.returned), body if over else Way(over, body.ended, body.returned)])
+        return either(
+            [CommandEnds(over, way.ended, way.returned), body if over else CommandEnds(over, body.ended, body.returned)]
+        )
 
-    def _each(self, node: Each, state: State, depth: int, *, tested: bool) -> Way:
+    def _each(self, node: ForLoop, state: State, depth: int, *, tested: bool) -> CommandEnds:
         given = state.expand(node.words) if node.words is not None else []
         patterns = node.words is not None and any(
             all(piece.kind in ("plain", "pattern") for piece in token.pieces) for token in node.words
@@ -210,25 +216,25 @@ class Walk(ABC):
         for token in node.words or ():
             self.substitutions(token, state, depth)
         if node.words == ():
-            return Way(frozenset({OK}))
+            return CommandEnds(frozenset({OK}))
         if known:
-            ways: list[Way] = []
+            ways: list[CommandEnds] = []
             for each in given:
                 state.assign(node.name, each.text)
                 ways.append(self.sequence(node.body, state, depth, tested=tested))
                 if not ways[-1].goes_on:
                     break
-            ended = [Way(frozenset(), way.ended, way.returned) for way in ways]
-            return either([*ended, Way(ways[-1].goes_on)])
+            ended = [CommandEnds(frozenset(), way.ended, way.returned) for way in ways]
+            return either([*ended, CommandEnds(ways[-1].goes_on)])
         inner = state.copy()
         inner.assign(node.name, None)
         way = self.sequence(node.body, inner, depth, tested=tested)
         # A pattern that matches nothing stays as it is: a loop over one has a round.
         state.become([inner] if patterns else [state.copy(), inner])
-        return way if patterns else either([Way(frozenset({OK})), way])
+        return way if patterns else either([CommandEnds(frozenset({OK})), way])
 
-    def _case(self, node: Case, state: State, depth: int, *, tested: bool) -> Way:
-        ways: list[Way] = []
+    def _case(self, node: Case, state: State, depth: int, *, tested: bool) -> CommandEnds:
+        ways: list[CommandEnds] = []
         states: list[State] = []
         for patterns, body in node.branches:
             states.append(state.copy())
@@ -237,23 +243,23 @@ class Walk(ABC):
                 break
         else:
             states.append(state.copy())
-            ways.append(Way(frozenset({OK})))
+            ways.append(CommandEnds(frozenset({OK})))
         state.become(states)
         return either(ways)
 
 
-def _fed(stage: Node, before: Node | None) -> Node:
+def _feed_stage(stage: Node, before: Node | None) -> Node:
     """Give a shell that reads a pipe the text that `echo` writes into it."""
-    while isinstance(before, Pipeline | Chain):
+    while isinstance(before, Pipeline | AndOrList):
         before = before.stages[0] if isinstance(before, Pipeline) else before.first
     if not (isinstance(stage, Simple) and isinstance(before, Simple) and len(before.words) == 2):
         return stage
     return structs.replace(stage, documents=(before.words[1],)) if before.words[0].text == "echo" else stage
 
 
-def either(ways: Words[Way]) -> Way:
+def either(ways: Words[CommandEnds]) -> CommandEnds:
     none: frozenset[str] = frozenset()
-    return Way(
+    return CommandEnds(
         none.union(*(way.goes_on for way in ways)),
         none.union(*(way.ended for way in ways)),
         none.union(*(way.returned for way in ways)),

@@ -20,11 +20,11 @@ SPECIAL = "@*#?$!-"
 DEEPEST = 100  #: substitutions in each other
 
 
-class Unreadable(ValueError):
+class UnreadableShell(ValueError):
     """Text that no shell would take, or that is too clever for this reader."""
 
 
-class Piece(Struct, frozen=True):
+class WordPiece(Struct, frozen=True):
     """A part of a word; `text` as it is written, but without quotes."""
 
     text: str
@@ -34,13 +34,13 @@ class Piece(Struct, frozen=True):
     fallback: str | None = None  #: what `${NAME:-...}` stands for where there is no such variable
 
 
-class Token(Struct, frozen=True):
+class ShellToken(Struct, frozen=True):
     """A word without its quotes, or an operator."""
 
     text: str
     operator: bool = False
     certain: bool = True  #: what it becomes is known: no variable but HOME, no pattern, no command in it
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[WordPiece, ...] = ()
     document: str | None = None  #: of `<<`: the text that follows
     verbatim: bool = False  #: of `<<`: variables in that text are not replaced
 
@@ -50,24 +50,24 @@ class Token(Struct, frozen=True):
         return not self.operator and all(piece.kind == "plain" and not piece.quoted for piece in self.pieces)
 
 
-def read(text: str) -> list[Token]:
+def read(text: str) -> list[ShellToken]:
     """Split text as a shell does; raises Unreadable where a quote, a substitution or a document is left open."""
-    return _Reader(text).tokens()
+    return _WordReader(text).tokens()
 
 
-def tokenize(text: str) -> list[Token] | None:
+def tokenize(text: str) -> list[ShellToken] | None:
     """Split a command that has neither substitutions nor documents; None where it has, or cannot be read."""
     if "`" in text or "$(" in text or "<<" in text or "<(" in text:
         return None
     try:
         return read(text)
-    except Unreadable:
+    except UnreadableShell:
         return None
 
 
-def split(tokens: Iterable[Token], at: Iterable[str]) -> list[list[Token]]:
+def split(tokens: Iterable[ShellToken], at: Iterable[str]) -> list[list[ShellToken]]:
     """Split tokens at some operators; empty parts are left out."""
-    parts: list[list[Token]] = [[]]
+    parts: list[list[ShellToken]] = [[]]
     for token in tokens:
         if token.operator and token.text in at:
             parts.append([])
@@ -76,9 +76,9 @@ def split(tokens: Iterable[Token], at: Iterable[str]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def plain(tokens: Iterable[Token]) -> list[Token]:
+def plain(tokens: Iterable[ShellToken]) -> list[ShellToken]:
     """Leave out operators and redirections, and the numbers before them."""
-    words: list[Token] = []
+    words: list[ShellToken] = []
     skip = False
     for token in tokens:
         if token.operator:
@@ -92,26 +92,26 @@ def plain(tokens: Iterable[Token]) -> list[Token]:
     return words
 
 
-def word(pieces: Sequence[Piece]) -> Token:
+def word(pieces: Sequence[WordPiece]) -> ShellToken:
     """Put a word together."""
     text = "".join(piece.text for piece in pieces)
     home = bool(pieces) and pieces[0].value == "HOME" and pieces[0].fallback is None
     left = pieces[1:] if home and (len(pieces) == 1 or pieces[1].text.startswith("/")) else pieces
     certain = all(piece.kind == "plain" for piece in left) and not (text.startswith("~") and pieces[0].quoted)
-    return Token(text, certain=certain, pieces=tuple(pieces))
+    return ShellToken(text, certain=certain, pieces=tuple(pieces))
 
 
-class _Reader:
+class _WordReader:
     """Walks through text, sign by sign."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
         self._text, self._place, self._depth = text, 0, depth
-        self._found: list[Token] = []
+        self._found: list[ShellToken] = []
         self._awaited: list[int] = []  # operators `<<` whose documents begin at the next line
         if depth > DEEPEST:
-            raise Unreadable("too deep")
+            raise UnreadableShell("too deep")
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[ShellToken]:
         text = self._text
         while self._place < len(text):
             if text.startswith("\\\n", self._place):
@@ -123,12 +123,12 @@ class _Reader:
                 self._place = len(text) if end < 0 else end
             elif operator := self._operator():
                 self._place += len(operator)
-                self._found.append(Token(operator, operator=True))
+                self._found.append(ShellToken(operator, operator=True))
                 self._after(operator)
             else:
                 self._found.append(self._word())
         if self._awaited:
-            raise Unreadable("a document is left open")
+            raise UnreadableShell("a document is left open")
         return self._found
 
     def _operator(self) -> str | None:
@@ -147,7 +147,7 @@ class _Reader:
     def _document(self, place: int) -> None:
         """Read the text of a here-document, which ends with a line that is its delimiter."""
         if place + 1 >= len(self._found) or self._found[place + 1].operator:
-            raise Unreadable("a document has no delimiter")
+            raise UnreadableShell("a document has no delimiter")
         operator, delimiter = self._found[place], self._found[place + 1]
         lines: list[str] = []
         while self._place < len(self._text):
@@ -160,63 +160,63 @@ class _Reader:
         verbatim = any(piece.quoted for piece in delimiter.pieces)
         self._found[place] = structs.replace(operator, document="\n".join(lines), verbatim=verbatim)
 
-    def _word(self) -> Token:
-        pieces: list[Piece] = []
+    def _word(self) -> ShellToken:
+        pieces: list[WordPiece] = []
         text = self._text
         while self._place < len(text):
             sign = text[self._place]
             if text.startswith(("<(", ">("), self._place) and not pieces:
                 self._place += 1
-                pieces.append(Piece("_", "command", value=self._enclosed("(", ")")))
+                pieces.append(WordPiece("_", "command", value=self._enclosed_text("(", ")")))
             elif sign == "(" and re.fullmatch(r"[A-Za-z_]\w*\+?=", "".join(piece.text for piece in pieces)):
-                pieces.append(Piece(self._enclosed("(", ")"), "unknown"))  # a list of values
+                pieces.append(WordPiece(self._enclosed_text("(", ")"), "unknown"))  # a list of values
             elif sign in " \t" or self._operator():
                 break
             else:
                 pieces += self._pieces(sign, first=not pieces)
         return word(pieces)
 
-    def _pieces(self, sign: str, *, first: bool) -> list[Piece]:
+    def _pieces(self, sign: str, *, first: bool) -> list[WordPiece]:
         """Read what stands in one pair of quotes, one expansion, or a run of signs."""
         if sign == "\\":
             self._place += 2
             escaped = self._text[self._place - 1 : self._place]
-            return [Piece(escaped, quoted=True)] if escaped != "\n" else []
+            return [WordPiece(escaped, quoted=True)] if escaped != "\n" else []
         if sign == "'":
-            return [Piece(self._until("'"), quoted=True)]
+            return [WordPiece(self._until("'"), quoted=True)]
         if sign == '"':
             return self._double()
         if sign in "$`":
             return [self._expansion(quoted=False)]
         if first and (test := re.compile(r"\[\[?(?=\s|$)").match(self._text, self._place)):
             self._place = test.end()
-            return [Piece(test.group())]
+            return [WordPiece(test.group())]
         return [self._sign()]
 
-    def _sign(self) -> Piece:
+    def _sign(self) -> WordPiece:
         """Read a run of ordinary signs, or one that makes a pattern."""
         text = self._text
         braces = re.compile(r"\{[^\s{}]*(,|\.\.)[^\s{}]*\}").match(text, self._place)
         if text[self._place] in "*?[" or braces:
             self._place += 1
-            return Piece(text[self._place - 1], "pattern")
+            return WordPiece(text[self._place - 1], "pattern")
         run = re.compile(r"[^\s\\'\"$`*?\[{;&|()<>]+").match(text, self._place)
         found = run.group() if run else text[self._place]
         self._place += len(found)
-        return Piece(found)
+        return WordPiece(found)
 
     def _until(self, quote: str) -> str:
         end = self._text.find(quote, self._place + 1)
         if end < 0:
-            raise Unreadable("a quote is left open")
+            raise UnreadableShell("a quote is left open")
         inside = self._text[self._place + 1 : end]
         self._place = end + 1
         return inside
 
-    def _double(self) -> list[Piece]:
+    def _double(self) -> list[WordPiece]:
         """Read what stands in double quotes."""
         self._place += 1
-        pieces, plain_text = [Piece("", quoted=True)], ""
+        pieces, plain_text = [WordPiece("", quoted=True)], ""
         text = self._text
         while self._place < len(text) and text[self._place] != '"':
             sign = text[self._place]
@@ -224,53 +224,53 @@ class _Reader:
                 plain_text += text[self._place + 1].replace("\n", "")
                 self._place += 2
             elif sign in "$`":
-                pieces += [Piece(plain_text, quoted=True)] if plain_text else []
+                pieces += [WordPiece(plain_text, quoted=True)] if plain_text else []
                 plain_text = ""
                 pieces.append(self._expansion(quoted=True))
             else:
                 plain_text += sign
                 self._place += 1
         if self._place >= len(text):
-            raise Unreadable("a quote is left open")
+            raise UnreadableShell("a quote is left open")
         self._place += 1
-        pieces += [Piece(plain_text, quoted=True)] if plain_text else []
+        pieces += [WordPiece(plain_text, quoted=True)] if plain_text else []
         return pieces[1:] if len(pieces) > 1 else pieces
 
-    def _expansion(self, *, quoted: bool) -> Piece:
+    def _expansion(self, *, quoted: bool) -> WordPiece:
         """Read a variable or a substitution."""
         text, start = self._text, self._place
         if text[start] == "`":
             closing = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(text, start)
             if not closing:
-                raise Unreadable("a substitution is left open")
+                raise UnreadableShell("a substitution is left open")
             self._place = closing.end()
             inner = re.sub(r"\\([`$\\])", r"\1", closing.group(1))
-            return Piece(closing.group(), "command", quoted, inner)
+            return WordPiece(closing.group(), "command", quoted, inner)
         self._place += 1
         following = text[self._place : self._place + 1]
         if following == "(":
             arithmetic = text.startswith("((", self._place)
-            inner = self._enclosed("(", ")")
+            inner = self._enclosed_text("(", ")")
             whole = text[start : self._place]
-            return Piece(whole, "unknown" if arithmetic and inner.endswith(")") else "command", quoted, inner)
+            return WordPiece(whole, "unknown" if arithmetic and inner.endswith(")") else "command", quoted, inner)
         if following == "{":
-            inner = self._enclosed("{", "}")
+            inner = self._enclosed_text("{", "}")
             found = PARAMETER.fullmatch(inner)
             whole = text[start : self._place]
             if not found:
-                return Piece(whole, "unknown", quoted)
-            return Piece(whole, "variable", quoted, found[1], found[3] if found[2] in ("-", "=") else None)
+                return WordPiece(whole, "unknown", quoted)
+            return WordPiece(whole, "variable", quoted, found[1], found[3] if found[2] in ("-", "=") else None)
         if following in ("'", '"') and following and not quoted:
             inner = self._until(following)
             clever = "\\" in inner or (following == '"' and "$" in inner)
-            return Piece(inner, "unknown" if clever else "plain", quoted=True)
+            return WordPiece(inner, "unknown" if clever else "plain", quoted=True)
         name = re.compile(rf"[A-Za-z_]\w*|\d|[{re.escape(SPECIAL)}]").match(text, self._place)
         if not name:
-            return Piece("$", quoted=quoted)
+            return WordPiece("$", quoted=quoted)
         self._place = name.end()
-        return Piece(text[start : self._place], "variable", quoted, name.group())
+        return WordPiece(text[start : self._place], "variable", quoted, name.group())
 
-    def _enclosed(self, opening: str, closing: str) -> str:
+    def _enclosed_text(self, opening: str, closing: str) -> str:
         """Return what stands between the bracket at this place and the one that closes it; quotes may hold others."""
         start = self._place
         deep, place, text = 0, start, self._text
@@ -287,4 +287,4 @@ class _Reader:
                     self._place = place + 1
                     return text[start + 1 : place]
             place += 1
-        raise Unreadable("a bracket is left open")
+        raise UnreadableShell("a bracket is left open")

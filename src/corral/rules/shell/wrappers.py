@@ -70,7 +70,7 @@ IDLE = frozenset({
 })  # fmt: skip
 
 
-class Wrapped(Struct, frozen=True):
+class WrappedCommand(Struct, frozen=True):
     """What a program is asked to start."""
 
     words: tuple[Field, ...] = ()
@@ -81,18 +81,18 @@ class Wrapped(Struct, frozen=True):
     found_here: bool = True  #: a bare name is looked for on PATH
 
 
-def behind(name: str, words: Sequence[Field]) -> list[Wrapped]:
+def behind(name: str, words: Sequence[Field]) -> list[WrappedCommand]:
     """Return what a program starts of its arguments."""
     if name == "find":
         return _behind_find(words)
     if name in ("script", "su", "watch"):
         places = [at for at, each in enumerate(words[:-1]) if re.fullmatch(r"-\w*c|--command", each.text)]
-        return [Wrapped(text=words[place + 1], sure=False) for place in places[:1]]
+        return [WrappedCommand(text=words[place + 1], sure=False) for place in places[:1]]
     if name == "parallel":
         left = [each for each in words if not each.text.startswith("-")]
-        return [Wrapped(words=tuple(left), sure=False)]
+        return [WrappedCommand(words=tuple(left), sure=False)]
     if name == "git" and (place := _at(words, ("bisect", "run"))) is not None:
-        return [Wrapped(words=tuple(words[place + 2 :]), sure=False)]
+        return [WrappedCommand(words=tuple(words[place + 2 :]), sure=False)]
     found = _behind_runner(name, words) if name in RUNNERS else None
     if name in WRAPPERS:
         found = _behind_wrapper(name, words)
@@ -104,7 +104,7 @@ def _at(words: Sequence[Field], wanted: tuple[str, ...]) -> int | None:
     return next((at for at in range(len(texts)) if tuple(texts[at : at + len(wanted)]) == wanted), None)
 
 
-def _behind_wrapper(name: str, words: Sequence[Field]) -> Wrapped | None:
+def _behind_wrapper(name: str, words: Sequence[Field]) -> WrappedCommand | None:
     if name == "env":
         return _behind_env(words)
     valued, arguments = WRAPPERS[name]
@@ -121,11 +121,11 @@ def _behind_wrapper(name: str, words: Sequence[Field]) -> Wrapped | None:
         sure = sure and not (name == "xargs" and re.match(r"-r|-[IJ]|-i|--no-run|--replace|-\w*r$", option))
     left = left[arguments:]
     if name == "flock" and left and left[0].text in ("-c", "--command"):
-        return Wrapped(text=left[1] if len(left) > 1 else None)
-    return Wrapped(words=tuple(left), sure=sure)
+        return WrappedCommand(text=left[1] if len(left) > 1 else None)
+    return WrappedCommand(words=tuple(left), sure=sure)
 
 
-def _behind_env(words: Sequence[Field]) -> Wrapped | None:
+def _behind_env(words: Sequence[Field]) -> WrappedCommand | None:
     """Return what `env` starts, with which variables, and where."""
     left = list(words)
     variables: list[str] = []
@@ -144,10 +144,10 @@ def _behind_env(words: Sequence[Field]) -> Wrapped | None:
             folder = value if option in ("-C", "--chdir") else folder
         elif option.startswith("--chdir="):
             folder = Field(option.partition("=")[2])
-    return Wrapped(words=tuple(left), variables=tuple(variables), folder=folder) if left else None
+    return WrappedCommand(words=tuple(left), variables=tuple(variables), folder=folder) if left else None
 
 
-def _behind_runner(name: str, words: Sequence[Field]) -> Wrapped | None:
+def _behind_runner(name: str, words: Sequence[Field]) -> WrappedCommand | None:
     before = RUNNERS[name]
     if tuple(each.text for each in words[: len(before)]) != before:
         return None
@@ -160,13 +160,13 @@ def _behind_runner(name: str, words: Sequence[Field]) -> Wrapped | None:
             left.pop(0)
         if option == "--":
             break
-    return Wrapped(words=tuple(left), found_here=name in ("sudo", "doas"))
+    return WrappedCommand(words=tuple(left), found_here=name in ("sudo", "doas"))
 
 
-def _behind_find(words: Sequence[Field]) -> list[Wrapped]:
+def _behind_find(words: Sequence[Field]) -> list[WrappedCommand]:
     """Return the programs of `-exec`: there may be no file to start them for."""
     places = [at for at, each in enumerate(words) if each.text in ("-exec", "-execdir", "-ok", "-okdir")]
-    return [Wrapped(words=_until_end(words[place + 1 :]), sure=False) for place in places]
+    return [WrappedCommand(words=_until_end(words[place + 1 :]), sure=False) for place in places]
 
 
 def _until_end(words: Sequence[Field]) -> tuple[Field, ...]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.rules.flows import tree
-from corral.rules.flows.tree import Mistake, Position, Unreadable
+from corral.rules.flows.tree import Mistake, Position, UnreadableYaml
 
 #: what roles are called there -> our names
 ROLES = {"qa": "tester", "spec": "spec-writer"}
@@ -24,7 +24,7 @@ HINTS = {  #: where the tree's own are about flows
 }
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class ListedAgent(Struct, frozen=True, kw_only=True):
     """One agent of the list."""
 
     name: str
@@ -37,31 +37,31 @@ class Listed(Struct, frozen=True, kw_only=True):
     readonly: tuple[str, ...] = ()
 
 
-class Roster(Struct, frozen=True):
+class AgentList(Struct, frozen=True):
     """All agents of a file, and what of it has no place in our settings."""
 
-    agents: tuple[Listed, ...]
+    agents: tuple[ListedAgent, ...]
     left_out: tuple[str, ...] = ()
 
 
-def read(text: str, roles: Collection[str]) -> Roster:
+def read(text: str, roles: Collection[str]) -> AgentList:
     """Read a file; `roles` are those that we know. The first mistake raises `Unreadable`."""
     try:
         top = tree.read(text)
-    except Unreadable as error:
+    except UnreadableYaml as error:
         mistake = error.mistake
-        raise Unreadable(structs.replace(mistake, hint=HINTS.get(mistake.message, mistake.hint))) from None
+        raise UnreadableYaml(structs.replace(mistake, hint=HINTS.get(mistake.message, mistake.hint))) from None
     left_out: list[str] = []
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedAgent] = {}
     for named, place in _entries(top, left_out):
-        agent = _roled(_agent(named, place, left_out), roles, left_out)
+        agent = _with_role(_agent(named, place, left_out), roles, left_out)
         if agent.name in found:
             first = found[agent.name].place.line
             raise _wrong(agent.place, f"the agent `{agent.name}` stands here twice", f"first in line {first}")
         found[agent.name] = agent
     if not found:
         raise _wrong(top, "there are no agents in it", SHAPE)
-    return Roster(tuple(found.values()), tuple(left_out))
+    return AgentList(tuple(found.values()), tuple(left_out))
 
 
 def _entries(top: Position, left_out: list[str]) -> list[tuple[Position | None, Position]]:
@@ -78,7 +78,7 @@ def _entries(top: Position, left_out: list[str]) -> list[tuple[Position | None, 
     return [(None, place) for place in _items(listed, "the agents are a list", SHAPE)]
 
 
-def _agent(named: Position | None, place: Position, left_out: list[str]) -> Listed:
+def _agent(named: Position | None, place: Position, left_out: list[str]) -> ListedAgent:
     fields = _fields(place)
     if fields is None:
         raise _wrong(place, "an agent is a table", SHAPE)
@@ -94,10 +94,10 @@ def _agent(named: Position | None, place: Position, left_out: list[str]) -> List
     write, readonly = _scope(fields["scope"][1]) if "scope" in fields else (None, ())
     if "scope" in fields and write is None:
         left_out.append(f"the empty `scope` of `{name.value}`: it may change any file")
-    return Listed(name=name.value, place=name, write=write, readonly=readonly, **texts)
+    return ListedAgent(name=name.value, place=name, write=write, readonly=readonly, **texts)
 
 
-def _roled(agent: Listed, roles: Collection[str], left_out: list[str]) -> Listed:
+def _with_role(agent: ListedAgent, roles: Collection[str], left_out: list[str]) -> ListedAgent:
     """Name the role as we do; one that we have no file for becomes a sentence of the instructions."""
     if not agent.role:
         return structs.replace(agent, role=None)
@@ -164,33 +164,33 @@ def _items(place: Position, message: str, hint: str) -> list[Position]:
     return cast("list[Position]", place.value)
 
 
-def _wrong(place: Position, message: str, hint: str) -> Unreadable:
-    return Unreadable(Mistake(place.line, place.column, message, hint))
+def _wrong(place: Position, message: str, hint: str) -> UnreadableYaml:
+    return UnreadableYaml(Mistake(place.line, place.column, message, hint))
 
 
 # --- as TOML
 
 
-def toml(agents: Sequence[Listed], like: str) -> str:
+def toml(agents: Sequence[ListedAgent], like: str) -> str:
     """Write agents as tables of a settings file, each a known one with another role."""
     return "\n".join(_table(agent, like) for agent in agents)
 
 
-def _table(agent: Listed, like: str) -> str:
-    name = agent.name if re.fullmatch(r"[A-Za-z0-9_-]+", agent.name) else _quoted(agent.name)
+def _table(agent: ListedAgent, like: str) -> str:
+    name = agent.name if re.fullmatch(r"[A-Za-z0-9_-]+", agent.name) else _quote(agent.name)
     lines = [f"# {CONTROL.sub(' ', line)}" for line in (agent.description or "").splitlines()]
-    lines += [f"[agents.{name}]", f"like = {_quoted(like)}"]
+    lines += [f"[agents.{name}]", f"like = {_quote(like)}"]
     for key, value in (("role", agent.role), ("model", agent.model), ("instructions", agent.instructions)):
         if value:
-            lines.append(f"{key} = {_quoted(value)}")
+            lines.append(f"{key} = {_quote(value)}")
     if agent.write is not None:
         parts = {"write": agent.write, **({"readonly": agent.readonly} if agent.readonly else {})}
-        inner = ", ".join(f"{key} = [{', '.join(map(_quoted, value))}]" for key, value in parts.items())
+        inner = ", ".join(f"{key} = [{', '.join(map(_quote, value))}]" for key, value in parts.items())
         lines.append(f"scope = {{ {inner} }}")
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote as JSON does, which TOML reads too; lines stay lines."""
     lines = [msgspec.json.encode(line).decode()[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
     return '"""\n{}"""'.format("\n".join(lines)) if len(lines) > 1 else f'"{lines[0]}"'

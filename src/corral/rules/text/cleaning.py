@@ -13,13 +13,13 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 DAYS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class CleaningLimits(Struct, frozen=True, kw_only=True):
     older_seconds: float | None = None
     keep: int | None = None
     disk_bytes: int | None = None
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class EndedRun(Struct, frozen=True, kw_only=True):
     """A run that is over."""
 
     run: str
@@ -27,7 +27,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def chosen(runs: Sequence[Ended], limits: Limits, now: float) -> dict[str, str]:
+def runs_to_clean(runs: Sequence[EndedRun], limits: CleaningLimits, now: float) -> dict[str, str]:
     """Return which runs go, and why; the oldest go first where it is for room."""
     newest = sorted(runs, key=lambda run: (run.ended, run.run), reverse=True)
     found: dict[str, str] = {}

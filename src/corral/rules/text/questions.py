@@ -18,7 +18,7 @@ NO_WINNER = "none"  #: of a race: the answer that takes no attempt
 SHORT = {"y": "yes", "n": "no"}
 
 
-def understood(choices: Sequence[str], text: str) -> str | None:
+def match_answer(choices: Sequence[str], text: str) -> str | None:
     """Return which answer is meant: a choice, whole or its beginning, or any words where there is no choice."""
     said = text.strip()
     if not choices:
@@ -36,7 +36,7 @@ def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) 
     if entry.about in ("gate", "choice"):
         lands = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
         return "merge" if lands else "run"
-    if entry.about != "budget" or understood(entry.choices, words) == budget.STOP:
+    if entry.about != "budget" or match_answer(entry.choices, words) == budget.STOP:
         return "run"
     own = entry.key.split("/")[2] in budget.OF_RUN and not any(each.window == "run" for each in limits)
     return "run" if own else "admin"  # a raise lifts every limit of a run, also one that was set for all runs
@@ -47,7 +47,7 @@ def ways(entry: Entry) -> str:
     return "|".join(entry.choices) if entry.choices else "TEXT"
 
 
-def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
+def gate_question(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
     """Ask whether a flow may go on past a gate; `about` is its run, its node, and how often it was put back."""
     run, node, epoch = about
     then = "the nodes that need it go on" if default == "yes" else "the nodes that need it are skipped"
@@ -64,7 +64,7 @@ def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) 
     )
 
 
-def choice(about: tuple[str, str], attempts: Sequence[Attempt], deadline: float) -> Question:
+def choice_question(about: tuple[str, str], attempts: Sequence[Attempt], deadline: float) -> Question:
     """Ask which attempt of a race to take where none is proven better; `about` is its run and node."""
     run, node = about
     names = ", ".join(f"{each.id} ({agent_and_model(each.agent, each.model)})" for each in attempts)
@@ -86,7 +86,7 @@ def choice(about: tuple[str, str], attempts: Sequence[Attempt], deadline: float)
 
 
 def _why_asked(attempts: Sequence[Attempt]) -> str:
-    if variation.split(attempts):
+    if variation.is_split(attempts):
         return "Their checks pass, but they answer varied inputs of the tests differently, and no majority agrees."
     return "Their checks pass with and without the change, so they do not say which is right."
 
@@ -97,7 +97,7 @@ def no_winner(entry: Entry) -> str:
     return f"none is proven better, and {who}: {', '.join(entry.choices[:-1])}"
 
 
-def parked(run: str, node: str, reason: str, until: float | None, now: float) -> Question:
+def quota_question(run: str, node: str, reason: str, until: float | None, now: float) -> Question:
     """Ask how a run goes on whose agent has used up its quota."""
     back = until if until is not None and until > now else now + DAY
     moment = datetime.fromtimestamp(back, UTC).isoformat(timespec="seconds")
@@ -114,7 +114,9 @@ def parked(run: str, node: str, reason: str, until: float | None, now: float) ->
     )
 
 
-def of_agent(about: tuple[str, str, str], ask: str, question: str, choices: Sequence[str], default: str) -> Question:
+def agent_question(
+    about: tuple[str, str, str], ask: str, question: str, choices: Sequence[str], default: str
+) -> Question:
     """Pass on what an agent at work asks; `about` is its run, node and attempt. The deadline is the engine's to set."""
     run, node, attempt = about
     return Question(

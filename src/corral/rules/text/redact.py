@@ -155,12 +155,12 @@ class Redactor:
     def _word(self, match: re.Match[bytes]) -> bytes:
         groups = match.groupdict()
         if groups.get("known"):
-            return self._named(match)
+            return self._named_mark(match)
         kept = next((part for name, part in groups.items() if name != "known" and part), b"")
         exact = self._patterns.exact
-        return (exact.sub(self._named, kept) if exact else kept) + b"[redacted]"
+        return (exact.sub(self._named_mark, kept) if exact else kept) + b"[redacted]"
 
-    def _named(self, match: re.Match[bytes]) -> bytes:
+    def _named_mark(self, match: re.Match[bytes]) -> bytes:
         return f"[redacted {self._known[match.group()]}]".encode()
 
 
@@ -178,7 +178,7 @@ class Stream:
         until = data.rfind(b"\n") + 1
         if len(data) - until > longest:  # a line without end: no secret is longer than what stays
             until = len(data) - longest
-        until = min(until, self._begun(data, longest)) if until else 0
+        until = min(until, self._open_secret_start(data, longest)) if until else 0
         if not until:
             self._held = data
             return b""
@@ -191,7 +191,7 @@ class Stream:
         rest, self._held = self._held, b""
         return self._redactor.data(rest)
 
-    def _begun(self, data: bytes, longest: int) -> int:
+    def _open_secret_start(self, data: bytes, longest: int) -> int:
         """Return where a secret of several lines may have begun of which the end is still to come."""
         least = len(data)
         first = max(0, len(data) - longest)
@@ -214,13 +214,13 @@ def _texts(kind: type[Struct]) -> list[str]:
     return [field.name for field in structs.fields(kind) if "Literal" not in str(field.type)]
 
 
-def passed(environment: Mapping[str, str]) -> dict[str, str]:
+def passed_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are kept secret when a person passes them: all but ordinary words."""
-    sure = likely(environment)
+    sure = likely_secrets(environment)
     return {name: value for name, value in environment.items() if name in sure or not ORDINARY.fullmatch(value)}
 
 
-def likely(environment: Mapping[str, str]) -> dict[str, str]:
+def likely_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables whose name says that their value is a secret."""
     return {name: value for name, value in environment.items() if LIKELY.search(name)}
 

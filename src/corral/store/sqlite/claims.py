@@ -11,7 +11,7 @@ from corral.model import Claim
 from corral.store.sqlite.database import Database
 
 
-class Asking(Struct, frozen=True, kw_only=True):
+class ClaimRequest(Struct, frozen=True, kw_only=True):
     """Who asks: an attempt in a workspace that it shares, driven by a process."""
 
     space: str
@@ -30,7 +30,7 @@ class Claims:
     def __init__(self, store: Database, ready: Ready, alive: Callable[[str], bool | None]) -> None:
         self._store, self._ready, self._alive = store, ready, alive
 
-    def claim(self, who: Asking, paths: Sequence[str], *, exclusive: bool, at: float) -> bool:
+    def claim(self, who: ClaimRequest, paths: Sequence[str], *, exclusive: bool, at: float) -> bool:
         """Ask for paths, all or none; return whether they are held now. If not, they wait in line."""
         with self._store.transaction():
             self._release_dead(who.space)
@@ -49,14 +49,14 @@ class Claims:
             mine = [claim for claim in self.all(who.space) if claim.attempt == who.attempt]
             return all(claim.held for claim in mine if claim.path in paths)
 
-    def look(self, who: Asking) -> bool:
+    def look(self, who: ClaimRequest) -> bool:
         """Return whether all that the attempt asked for is held by now."""
         with self._store.transaction():
             self._release_dead(who.space)
             self._grant(who.space)
             return all(claim.held for claim in self.all(who.space) if claim.attempt == who.attempt)
 
-    def release(self, who: Asking, paths: Sequence[str] | None = None) -> None:
+    def release(self, who: ClaimRequest, paths: Sequence[str] | None = None) -> None:
         """Give paths back, or all of the attempt's; those who wait may go on."""
         with self._store.transaction():
             if paths is None:

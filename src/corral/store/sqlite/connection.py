@@ -21,12 +21,12 @@ MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
-    with translated(path):
-        if path.exists() and not read_only.writable(path):
+    with translate_errors(path):
+        if path.exists() and not read_only.is_writable(path):
             return _for_reading(path), False
     _make_folders(path)
     missing_database.refuse(path)
-    with translated(path):
+    with translate_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
@@ -38,7 +38,7 @@ def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def _make_folders(path: Path) -> None:
-    if not read_only.writable(path):
+    if not read_only.is_writable(path):
         raise read_only.refusal(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -53,11 +53,11 @@ def _make_folders(path: Path) -> None:
 
 def _for_reading(path: Path) -> sqlite3.Connection:
     """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
-    connection = read_only.opened(path)
+    connection = read_only.open_read_only(path)
     steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
-    if not steps.keys() <= _taken(connection, steps):
+    if not steps.keys() <= _applied_steps(connection, steps):
         connection.close()
-        connection = read_only.copied(path)
+        connection = read_only.open_copy(path)
         _migrate(connection, path)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA query_only = ON")
@@ -73,11 +73,11 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer corral (schema {have}; this one knows {known})",
             hint="upgrade corral, or set CORRAL_HOME to another folder",
         )
-    if steps.keys() <= _taken(connection, steps):
+    if steps.keys() <= _applied_steps(connection, steps):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        taken = _taken(connection, steps)  # another process may have come first
+        taken = _applied_steps(connection, steps)  # another process may have come first
         names = _names(connection)
         unsure = 0 if "migrations" in names else have  # up to this some steps were taken in part, or not at all
         connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY) STRICT")
@@ -95,7 +95,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _taken(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
+def _applied_steps(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
     """Return the steps that this database has behind it. They land in any order: the highest tells of no other."""
     names = _names(connection)
     if "migrations" in names:
@@ -129,7 +129,7 @@ REMEDIES = (
 )
 
 
-def _no_room(path: Path) -> bool:
+def _is_disk_full(path: Path) -> bool:
     """Tell a full disk, which sqlite calls by many names."""
     try:
         return os.statvfs(path.parent).f_bavail < 16
@@ -147,7 +147,7 @@ def _size(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def translated(path: Path) -> Generator[None]:
+def translate_errors(path: Path) -> Generator[None]:
     """Turn sqlite's errors into ours, each with a way out."""
     try:
         yield
@@ -158,6 +158,6 @@ def translated(path: Path) -> Generator[None]:
         if "locked" in words and (pid := process_identity.stopped_holder(path.with_name(path.name + "-shm"))):
             hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
             raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
-        sign = "full" if _no_room(path) else words.lower()
+        sign = "full" if _is_disk_full(path) else words.lower()
         hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

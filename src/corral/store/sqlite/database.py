@@ -12,13 +12,13 @@ from typing import Any, cast
 
 from corral.model import ENCODER
 from corral.model.errors import ReadOnlyStore, StoreTrouble
-from corral.model.events import Event, Stored
+from corral.model.events import Event, StoredEvent
 from corral.store.signal import ChangeSignal, ChangeWatch
 from corral.store.sqlite import missing_database, read_only
-from corral.store.sqlite.connection import BUSY_SECONDS, connect, translated
+from corral.store.sqlite.connection import BUSY_SECONDS, connect, translate_errors
 from corral.world import process_identity, run_fence
 
-MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
+WORTH_VACUUM_BYTES = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 
@@ -52,7 +52,7 @@ class Database:
             return
         if not self.writable:
             raise read_only.refusal(self.path)
-        with translated(self.path):
+        with translate_errors(self.path):
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
             try:
@@ -100,9 +100,9 @@ class Database:
             self._waiting.clear()
             self._waiting_epochs.clear()
 
-    def events(self, run: str, after: int = 0, most: int = 5000) -> list[Stored]:
+    def events(self, run: str, after: int = 0, most: int = 5000) -> list[StoredEvent]:
         rows = self.rows("events", run=run, after=after, most=most)
-        return [Stored(row["seq"], row["at"], row["node"], row["attempt"], row["body"]) for row in rows]
+        return [StoredEvent(row["seq"], row["at"], row["node"], row["attempt"], row["body"]) for row in rows]
 
     def epoch(self, run: str) -> int | None:
         """Return how often a run has changed hands; None if there is no such run."""
@@ -110,7 +110,7 @@ class Database:
         return cast("int", found[0]["epoch"]) if found else None
 
     def rows(self, name: str, /, **values: object) -> list[sqlite3.Row]:
-        with translated(self.path):
+        with translate_errors(self.path):
             return self._patiently(self._sql[name], values).fetchall()
 
     def do(self, name: str, /, **values: object) -> int:
@@ -134,7 +134,7 @@ class Database:
 
     def changed(self) -> int:
         """Return a number that differs when another process has written."""
-        with translated(self.path):
+        with translate_errors(self.path):
             return cast("int", self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def blocked_by(self) -> int | None:
@@ -143,7 +143,7 @@ class Database:
 
     def removed(self) -> StoreTrouble | None:
         """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
-        return None if missing_database.identity(self.path) == self._file else missing_database.removed(self.path)
+        return None if missing_database.identity(self.path) == self._file else missing_database.removal_error(self.path)
 
     def integrity(self) -> str:
         """Return `ok`, or what sqlite finds wrong."""
@@ -158,7 +158,7 @@ class Database:
             cast("int", self._db.execute(f"PRAGMA {name}").fetchone()[0])
             for name in ("page_count", "freelist_count", "page_size")
         )
-        if free * size > MUCH_ROOM and free * 4 > pages:
+        if free * size > WORTH_VACUUM_BYTES and free * 4 > pages:
             with contextlib.suppress(sqlite3.OperationalError):
                 self._db.execute("VACUUM")
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

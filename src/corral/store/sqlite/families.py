@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from corral.store.records import Child, Letter, Reader
+from corral.store.records import Child, MailMessage, Reader
 from corral.store.sqlite.database import Database
 
 Row = sqlite3.Row
@@ -18,14 +18,14 @@ class Mail:
     def __init__(self, store: Database, most_deliveries: int) -> None:
         self._store, self._most_deliveries = store, most_deliveries
 
-    def send(self, letters: Sequence[Letter], room: Callable[[int, int, int], None]) -> list[int]:
+    def send(self, messages: Sequence[MailMessage], room: Callable[[int, int, int], None]) -> list[int]:
         """Put letters into their boxes, all or none; `room` raises where there is none."""
         with self._store.transaction():
-            sent = self._count("mail_sent", attempt=letters[0].sender_attempt)
-            room(sent, len(letters), max(self.waiting(each.run, each.box) for each in letters))
-            return [self._add(each) for each in letters]
+            sent = self._count("mail_sent", attempt=messages[0].sender_attempt)
+            room(sent, len(messages), max(self.waiting(each.run, each.box) for each in messages))
+            return [self._add(each) for each in messages]
 
-    def take(self, who: Reader, most: int, now: float, until: float) -> list[Letter]:
+    def take(self, who: Reader, most: int, now: float, until: float) -> list[MailMessage]:
         """Take what waits, the most urgent first, until it is acknowledged or the time is up."""
         with self._store.transaction():
             self._store.do("free_mail", run=who.run)  # taken by attempts that are over: they read no more
@@ -40,14 +40,14 @@ class Mail:
             )
             for row in rows:
                 self._store.do("take_mail", id=row["id"], holder=who.attempt, until=until)
-        return [_letter(row) for row in rows]
+        return [_mail_message(row) for row in rows]
 
-    def read(self, who: Reader, letters: Sequence[int], now: float) -> int:
+    def read(self, who: Reader, messages: Sequence[int], now: float) -> int:
         """Acknowledge letters of one's own boxes; return how many were still to be acknowledged."""
         with self._store.transaction():
             return sum(
                 self._store.do("read_mail", id=each, run=who.run, node=who.node, attempt=who.attempt, now=now)
-                for each in letters
+                for each in messages
             )
 
     def release(self, holder: str) -> None:
@@ -55,12 +55,12 @@ class Mail:
         with self._store.transaction():
             self._store.do("release_mail", holder=holder)
 
-    def thread(self, who: Reader, thread: str, most: int) -> list[Letter]:
+    def thread(self, who: Reader, thread: str, most: int) -> list[MailMessage]:
         """Return what the reader wrote and got in a thread, oldest first."""
         rows = self._store.rows(
             "mail_of_thread", run=who.run, node=who.node, attempt=who.attempt, thread=thread, most=most
         )
-        return [_letter(row) for row in reversed(rows)]
+        return [_mail_message(row) for row in reversed(rows)]
 
     def known(self, thread: str) -> bool:
         return bool(self._store.rows("thread_known", thread=thread))
@@ -68,8 +68,8 @@ class Mail:
     def waiting(self, run: str, box: str) -> int:
         return self._count("mail_waiting", run=run, box=box, most_deliveries=self._most_deliveries)
 
-    def of_run(self, run: str) -> list[Letter]:
-        return [_letter(row) for row in self._store.rows("mail_of_run", run=run)]
+    def of_run(self, run: str) -> list[MailMessage]:
+        return [_mail_message(row) for row in self._store.rows("mail_of_run", run=run)]
 
     def forget(self, before: float) -> None:
         """Remove letters that were read long ago."""
@@ -79,16 +79,16 @@ class Mail:
     def _count(self, query: str, **values: object) -> int:
         return cast("int", self._store.rows(query, **values)[0]["count"])
 
-    def _add(self, letter: Letter) -> int:
+    def _add(self, message: MailMessage) -> int:
         values = {
-            name: getattr(letter, name)
+            name: getattr(message, name)
             for name in ("run", "box", "sender", "sender_run", "sender_attempt", "thread", "priority", "text", "at")
         }
         return cast("int", self._store.rows("add_mail", **values)[0]["id"])
 
 
-def _letter(row: Row) -> Letter:
-    return Letter(**{name: row[name] for name in Letter.__struct_fields__})
+def _mail_message(row: Row) -> MailMessage:
+    return MailMessage(**{name: row[name] for name in MailMessage.__struct_fields__})
 
 
 class Lineage:
@@ -102,14 +102,14 @@ class Lineage:
 
     def of(self, run: str) -> Child | None:
         """Return how a run came to be, None for one that a person started."""
-        found = self._found("child", run=run)
+        found = self._children("child", run=run)
         return found[0] if found else None
 
     def below_attempt(self, attempt: str) -> list[Child]:
-        return self._found("children_of_attempt", attempt=attempt)
+        return self._children("children_of_attempt", attempt=attempt)
 
     def below_node(self, run: str, node: str) -> list[Child]:
-        return self._found("children_of_node", run=run, node=node)
+        return self._children("children_of_node", run=run, node=node)
 
     def hand_over(self, run: str, before: str, attempt: str) -> None:
         """Give the children of an attempt that was cut off, and their letters to it, to the one that goes on."""
@@ -118,7 +118,7 @@ class Lineage:
             self._store.do("hand_letters_over", run=run, before=before, attempt=attempt)
 
     def below_run(self, run: str) -> list[Child]:
-        return self._found("children_of_run", run=run)
+        return self._children("children_of_run", run=run)
 
     def all_below(self, run: str) -> list[str]:
         """Return the runs below a run, at every depth."""
@@ -128,7 +128,7 @@ class Lineage:
         """Return how many runs there are below the one at the top, at every depth."""
         return cast("int", self._store.rows("children_of_root", root=root)[0]["count"])
 
-    def _found(self, query: str, **values: str) -> list[Child]:
+    def _children(self, query: str, **values: str) -> list[Child]:
         return [
             Child(**{name: row[name] for name in Child.__struct_fields__}) for row in self._store.rows(query, **values)
         ]

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from corral.model import ENCODER, Seen, TrackRecord
+from corral.model import ENCODER, CheckObservation, TrackRecord
 from corral.model.flow import TaskType
 from corral.model.money import Quota, QuotaWindow
 from corral.store.sqlite.database import Database
@@ -65,7 +65,7 @@ class SqliteAccounts:
 
 
 KEPT_SECONDS = 86_400.0  #: programs on the machine change, and no hash tells of that
-_DECODER = msgspec.json.Decoder(tuple[Seen, ...])
+_DECODER = msgspec.json.Decoder(tuple[CheckObservation, ...])
 
 
 class SqliteHistory:
@@ -90,12 +90,12 @@ class SqliteHistory:
         """Return for each flow, by its name, how many runs of it ended and how many of them well."""
         return {row["flow"]: (row["count"], row["done"]) for row in self._store.rows("flow_records")}
 
-    def check_results(self, key: str, now: float) -> tuple[Seen, ...] | None:
+    def check_results(self, key: str, now: float) -> tuple[CheckObservation, ...] | None:
         """Return what was found out before, if that is not too long ago."""
         rows = self._store.rows("suite", key=key, since=now - KEPT_SECONDS)
         return _DECODER.decode(rows[0]["results"]) if rows else None
 
-    def keep_check_results(self, key: str, results: Sequence[Seen], now: float) -> None:
+    def keep_check_results(self, key: str, results: Sequence[CheckObservation], now: float) -> None:
         with self._store.transaction():
             self._store.do("forget_suites", before=now - KEPT_SECONDS)
             self._store.do("keep_suite", key=key, at=now, results=ENCODER.encode(results))

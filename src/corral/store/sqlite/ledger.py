@@ -16,12 +16,12 @@ from corral.model.money import (
     TINY,
     Bound,
     Expected,
-    Guessed,
+    GuessedAttempt,
+    LedgerLine,
     Limit,
-    Line,
-    Paid,
+    LimitBalance,
+    PaidAttempt,
     Refusal,
-    Room,
     Totals,
     Window,
     fit_side_by_side,
@@ -42,7 +42,7 @@ class Ledger:
     # --- reservations
 
     def reserve(
-        self, line: Line, bounds: Sequence[Bound], expected: Expected = "fixed", below_usd: float = 0.0
+        self, line: LedgerLine, bounds: Sequence[Bound], expected: Expected = "fixed", below_usd: float = 0.0
     ) -> Refusal | None:
         """Reserve money for an attempt, if every bound has room for it; return the one that has not.
 
@@ -72,23 +72,25 @@ class Ledger:
             )
         return None
 
-    def granted(self, line: Line, bounds: Sequence[Bound], expected: Expected, below_usd: float) -> float | Refusal:
+    def granted(
+        self, line: LedgerLine, bounds: Sequence[Bound], expected: Expected, below_usd: float
+    ) -> float | Refusal:
         """Return how much would be reserved for an attempt now, or the bound that has no room for it."""
         usd, wanted = _stored_usd(line.reserved), line.reserved
         for bound in bounds:
             own = bound.limit.window == "node" and not bound.spender
-            room = self._room(bound, line, below_usd if own else 0.0)
+            room = self._balance(bound, line, below_usd if own else 0.0)
             if line.guessed and room.others and bound.run == line.run and bound.limit.window in ("node", "run"):
                 return Refusal(room.limit, room.spent, room.reserved, wanted, waits=True, guessed=True)
             found = room.grant(wanted, expected, line.least)
             if found is None:
                 waits = room.may_wait(wanted, expected, line.least)
                 refusal = Refusal(room.limit, room.spent, room.reserved, wanted, waits)
-                return self._behind(line, [bound], expected) or refusal if line.patient and not waits else refusal
+                return self._wait_refusal(line, [bound], expected) or refusal if line.patient and not waits else refusal
             usd = min(usd, found)
-        return self._behind(line, bounds, expected) or usd
+        return self._wait_refusal(line, bounds, expected) or usd
 
-    def _behind(self, line: Line, bounds: Sequence[Bound], expected: Expected) -> Refusal | None:
+    def _wait_refusal(self, line: LedgerLine, bounds: Sequence[Bound], expected: Expected) -> Refusal | None:
         """Return why an attempt of an assumed price must wait for others like it, of any run, that share a limit.
 
         None where it may start, and where it may not start even when those others have ended.
@@ -99,16 +101,16 @@ class Ledger:
             others = self._guessed_at_work(bound, line) if bound.limit.window in SHARED else []
             if not others:
                 continue
-            room = self._room(bound, line, 0.0)
+            room = self._balance(bound, line, 0.0)
             freed = structs.replace(room, reserved=max(0.0, room.reserved - sum(each.unspent for each in others)))
-            fits = fit_side_by_side(room.left, self._dearest(line.agent, line.model), others)
+            fits = fit_side_by_side(room.left, self._highest_cost(line.agent, line.model), others)
             if not fits and freed.grant(line.reserved, expected, line.least) is not None:
                 behind = tuple(each.attempt for each in others)
                 waits = Refusal(room.limit, room.spent, room.reserved, line.reserved, waits=True, guessed=True)
                 return structs.replace(waits, behind=behind)
         return None
 
-    def _guessed_at_work(self, bound: Bound, line: Line) -> list[Guessed]:
+    def _guessed_at_work(self, bound: Bound, line: LedgerLine) -> list[GuessedAttempt]:
         rows = self._store.rows(
             "guessed_at_work",
             since=bound.since,
@@ -118,21 +120,21 @@ class Ledger:
             is_child=int(bool(self.ancestors(line.run))),
         )
         return [
-            Guessed(
+            GuessedAttempt(
                 attempt=row["attempt"],
                 usd=row["usd"],
                 unspent=row["unspent"],
-                dearest=self._dearest(row["agent"], row["model"]),
+                dearest=self._highest_cost(row["agent"], row["model"]),
             )
             for row in rows
         ]
 
-    def _dearest(self, agent: str, model: str | None) -> float | None:
+    def _highest_cost(self, agent: str, model: str | None) -> float | None:
         """Return what the dearest attempt of an agent is known to have cost; None where too few costs are known."""
         row = self._store.rows("dearest_paid", agent=agent, model=model)[0]
         return cast("float", row["usd"]) if row["count"] >= ENOUGH else None
 
-    def _room(self, bound: Bound, line: Line, below_usd: float) -> Room:
+    def _balance(self, bound: Bound, line: LedgerLine, below_usd: float) -> LimitBalance:
         spent, reserved = self.held(bound, besides=line.attempt)
         limit = bound.limit
         row = self._store.rows(
@@ -143,7 +145,7 @@ class Ledger:
             own=line.run,
             root=bound.run if limit.window == "run" or bound.spender else "",
         )[0]
-        return Room(
+        return LimitBalance(
             limit=structs.replace(limit, usd=limit.usd + self.allowed(bound)),
             spent=spent + below_usd,
             reserved=reserved,
@@ -190,13 +192,13 @@ class Ledger:
         with self._store.transaction():
             self._release_dead(now)
 
-    def line(self, attempt: str) -> Paid | None:
+    def line(self, attempt: str) -> PaidAttempt | None:
         rows = self._store.rows("line", attempt=attempt)
-        return _paid(rows[0]) if rows else None
+        return _paid_attempt(rows[0]) if rows else None
 
-    def open_lines(self, run: str) -> dict[str, Paid]:
+    def open_lines(self, run: str) -> dict[str, PaidAttempt]:
         """Return the attempts of a run that are not settled."""
-        return {line.attempt: line for row in self._store.rows("open_lines", run=run) for line in (_paid(row),)}
+        return {line.attempt: line for row in self._store.rows("open_lines", run=run) for line in (_paid_attempt(row),)}
 
     def _release_dead(self, now: float, me: str = "") -> None:
         for row in self._store.rows("owners_of_reservations"):
@@ -271,9 +273,9 @@ class Ledger:
 
     # --- history
 
-    def history(self, since: float = 0.0, until: float = float("inf"), repo: str = "") -> list[Paid]:
+    def history(self, since: float = 0.0, until: float = float("inf"), repo: str = "") -> list[PaidAttempt]:
         """Return every attempt of a time, oldest first."""
-        return [_paid(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
+        return [_paid_attempt(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
 
     def totals(self) -> list[Totals]:
         """Return sums of everything: as many rows as there are agents, models and endings, however long it goes on."""
@@ -290,8 +292,8 @@ class Ledger:
         return cast("float", self._store.rows("least_paid", agent=agent, model=model, type=kind)[0]["usd"])
 
 
-def _paid(row: sqlite3.Row) -> Paid:
-    found = Paid(**{name: row[name] for name in Paid.__struct_fields__})
+def _paid_attempt(row: sqlite3.Row) -> PaidAttempt:
+    found = PaidAttempt(**{name: row[name] for name in PaidAttempt.__struct_fields__})
     return structs.replace(found, notional=bool(found.notional))
 
 

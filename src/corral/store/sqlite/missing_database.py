@@ -20,7 +20,7 @@ BRANCHES = "the work of its attempts is on branches corral/... of their reposito
 def refuse(path: Path) -> None:
     """Raise if there is no database but earlier runs left something beside it."""
     mark = path.parent / MARK
-    if not (state := _state(path)) or not (left := _left(path.parent)):
+    if not (state := _state(path)) or not (left := _leftovers(path.parent)):
         mark.unlink(missing_ok=True)
         return
     if not mark.exists():
@@ -41,7 +41,7 @@ def begin(path: Path) -> None:
     (path.parent / MARK).touch(mode=0o600)
 
 
-def removed(path: Path) -> StoreTrouble:
+def removal_error(path: Path) -> StoreTrouble:
     """Return the error for a database that went away while it was in use."""
     return StoreTrouble(f"the database {path} was removed or replaced while corral was using it", hint=BRANCHES)
 
@@ -70,7 +70,7 @@ def _state(path: Path) -> str:
     return "" if "runs" in names else "another program's" if names else "empty"
 
 
-def _left(folder: Path) -> list[str]:
+def _leftovers(folder: Path) -> list[str]:
     found: list[str] = []
     for name in LEFT:
         with contextlib.suppress(OSError):

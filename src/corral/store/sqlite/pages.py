@@ -9,9 +9,9 @@ from typing import cast
 import msgspec
 
 from corral.model import ENCODER, GRADES, Grade, Status
-from corral.model.events import Stored
+from corral.model.events import StoredEvent
 from corral.model.money import dollars
-from corral.model.server import Logged, RunFilter
+from corral.model.server import LoggedEvent, RunFilter
 from corral.store.records import RunLine
 from corral.store.sqlite.database import Database
 
@@ -49,17 +49,17 @@ class SqlitePages:
                 found[row["run"]] = grade
         return found
 
-    def events(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
+    def events(self, run: str | None, after: int, most: int, node: str | None = None) -> list[LoggedEvent]:
         """Return events of all runs, of one, or of one node of it, oldest first."""
         if run is None:
-            return _logged(self._store.rows("events_of_all", after=after, most=most))
+            return _logged_events(self._store.rows("events_of_all", after=after, most=most))
         if node is not None:
-            return _logged(self._store.rows("events_of_node", run=run, node=node, after=after, most=most))
-        return [Logged(run, stored) for stored in self._store.events(run, after, most)]
+            return _logged_events(self._store.rows("events_of_node", run=run, node=node, after=after, most=most))
+        return [LoggedEvent(run, stored) for stored in self._store.events(run, after, most)]
 
-    def last_events(self, run: str, before: int, most: int) -> list[Logged]:
+    def last_events(self, run: str, before: int, most: int) -> list[LoggedEvent]:
         """Return the events just before a sequence number, oldest first: how a long log is read from its end."""
-        return _logged(self._store.rows("events_before", run=run, before=before, most=most))[::-1]
+        return _logged_events(self._store.rows("events_before", run=run, before=before, most=most))[::-1]
 
     def last_sequence(self) -> int:
         return self._store.rows("last_event")[0]["seq"]
@@ -84,8 +84,11 @@ class SqlitePages:
         return [(row["id"], row["until"]) for row in self._store.rows("limited_runs")]
 
 
-def _logged(rows: Iterable[sqlite3.Row]) -> list[Logged]:
-    return [Logged(row["run"], Stored(row["seq"], row["at"], row["node"], row["attempt"], row["body"])) for row in rows]
+def _logged_events(rows: Iterable[sqlite3.Row]) -> list[LoggedEvent]:
+    return [
+        LoggedEvent(row["run"], StoredEvent(row["seq"], row["at"], row["node"], row["attempt"], row["body"]))
+        for row in rows
+    ]
 
 
 def _run_line(row: sqlite3.Row) -> RunLine:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from corral.model.errors import ReadOnlyStore
 
 
-def writable(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     """Return whether a database can be written where it is, or made there; SQLite writes beside it too."""
     folder = next((each for each in (path.parent, *path.parents) if each.exists()), path.parent)
     return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
@@ -26,25 +26,25 @@ def refusal(path: Path) -> ReadOnlyStore:
     )
 
 
-def opened(path: Path) -> sqlite3.Connection:
+def open_read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading alone.
 
     SQLite reads one whose write-ahead log holds something only with the index of that log beside it. Where the index
     is missing and cannot be made, a copy is read.
     """
-    connection = _connected(path, "mode=ro")
+    connection = _connect(path, "mode=ro")
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
         log = path.with_name(path.name + "-wal")
         if log.exists() and log.stat().st_size:
-            return copied(path)
-        return _connected(path, "mode=ro&immutable=1")
+            return open_copy(path)
+        return _connect(path, "mode=ro&immutable=1")
     return connection
 
 
-def copied(path: Path) -> sqlite3.Connection:
+def open_copy(path: Path) -> sqlite3.Connection:
     """Open a copy of a database, which is removed again as soon as it is open."""
     with tempfile.TemporaryDirectory(prefix="corral-") as folder:
         for name in (path.name, path.name + "-wal"):
@@ -56,5 +56,5 @@ def copied(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connected(path: Path, how: str) -> sqlite3.Connection:
+def _connect(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 
 from corral.model import ENCODER, RunRecord
-from corral.model.server import Serving, Waiting
+from corral.model.server import QueuedRun, ServerRecord
 from corral.store.sqlite.database import Database
 
 KEEP_SECONDS = 7 * 86_400.0  #: how long a key is remembered
@@ -40,11 +40,11 @@ class SqliteQueue:
         rows = self._store.rows("submission", key=key)
         return (rows[0]["digest"], rows[0]["run"]) if rows else None
 
-    def waiting(self, most: int = 1000) -> list[Waiting]:
+    def waiting(self, most: int = 1000) -> list[QueuedRun]:
         """Return what waits, in the order in which it is taken up."""
         return [_waiting(row) for row in self._store.rows("waiting_runs", most=most)]
 
-    def find(self, run: str) -> Waiting | None:
+    def find(self, run: str) -> QueuedRun | None:
         rows = self._store.rows("in_queue", run=run)
         return _waiting(rows[0]) if rows else None
 
@@ -80,14 +80,14 @@ class SqliteQueue:
             else:
                 self._store.do("set_value", name=name, value=text)
 
-    def serving(self) -> Serving | None:
+    def serving(self) -> ServerRecord | None:
         """Return who serves this store; it may be dead."""
         text = self.value("serving")
-        return msgspec.json.decode(text, type=Serving) if text else None
+        return msgspec.json.decode(text, type=ServerRecord) if text else None
 
-    def set_serving(self, by: Serving | None) -> None:
+    def set_serving(self, by: ServerRecord | None) -> None:
         self.set_value("serving", ENCODER.encode(by).decode() if by else None)
 
 
-def _waiting(row: sqlite3.Row) -> Waiting:
-    return Waiting(run=row["run"], priority=row["priority"], place=row["place"], by=row["by"], at=row["at"])
+def _waiting(row: sqlite3.Row) -> QueuedRun:
+    return QueuedRun(run=row["run"], priority=row["priority"], place=row["place"], by=row["by"], at=row["at"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from corral.model import ENCODER, SlotHeld, SlotLimits, SlotWant
+from corral.model import ENCODER, HeldSlot, SlotDemand, SlotLimits
 from corral.store.records import SlotOwner, SlotsSeen, lease_left
 from corral.store.sqlite.database import Database
 
@@ -19,9 +19,9 @@ class SqliteSlots:
 
     def look(self, now: float) -> SlotsSeen:
         """Return who is at work and who waits; whoever waits must be heard of, or one that hangs would hold up all."""
-        held = tuple(SlotHeld(row["run"], row["agent"], row["repo"]) for row in self._store.rows("slots"))
+        held = tuple(HeldSlot(row["run"], row["agent"], row["repo"]) for row in self._store.rows("slots"))
         wants = tuple(
-            SlotWant(
+            SlotDemand(
                 run=row["run"],
                 agent=row["agent"],
                 repo=row["repo"],
@@ -51,7 +51,7 @@ class SqliteSlots:
     def free(self, attempt: str) -> None:
         self._store.do("free_slot", attempt=attempt)
 
-    def want(self, mine: SlotOwner, wanted: SlotWant) -> None:
+    def want(self, mine: SlotOwner, wanted: SlotDemand) -> None:
         """Remember that a run would begin more of an agent."""
         self._store.do(
             "want_slot",

@@ -71,7 +71,7 @@ class Store(Database):
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self, process_identity.alive)
+        return Ledger(self, process_identity.is_alive)
 
     def mail(self, most_deliveries: int) -> Mail:
         """Return the letters of all runs; one is handed out so many times at most."""

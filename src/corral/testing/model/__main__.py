@@ -27,7 +27,7 @@ def main() -> int:
     except ScriptError as error:
         sys.stderr.write(f"error: {error}\nhint: {error.hint}\n")
         return 2
-    told_to_end = _told_to_end()
+    told_to_end = _stop_event()
     with model:
         sys.stdout.write(f"{model.url}\n")
         sys.stdout.flush()
@@ -35,7 +35,7 @@ def main() -> int:
     return 0
 
 
-def _told_to_end() -> threading.Event:
+def _stop_event() -> threading.Event:
     told = threading.Event()
 
     def tell(_number: int, _frame: FrameType | None) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from corral.testing.model.reading import Json, items, part, text_of
-from corral.testing.model.tools import Offer
-from corral.testing.model.wire import Answer, Asked, Wire, event, pieces
+from corral.testing.model.tools import OfferedTool
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat, event, pieces
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -21,20 +21,20 @@ ERROR_TYPES = {
 SIGNATURE = "c2lnbmF0dXJl"
 
 
-def read(body: Json) -> Asked:
-    return Asked(
+def read(body: Json) -> ModelRequest:
+    return ModelRequest(
         model=text_of(body, "model"),
         history=sum(message.get("role") == "assistant" for message in items(body, "messages")),
-        offers={text_of(tool, "name"): Offer(schema=part(tool, "input_schema")) for tool in items(body, "tools")},
+        offers={text_of(tool, "name"): OfferedTool(schema=part(tool, "input_schema")) for tool in items(body, "tools")},
         stream=body.get("stream") is True,
     )
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ModelAnswer) -> Json:
     return {**_message(answer), "content": _blocks(answer), "stop_reason": _stop_reason(answer)}
 
 
-def chunks(answer: Answer) -> Iterator[str]:
+def chunks(answer: ModelAnswer) -> Iterator[str]:
     # The real API knows the output only at the end: it starts with a token and corrects it in message_delta.
     started = {**_message(answer), "usage": {**_usage(answer), "output_tokens": 1}}
     yield _event({"type": "message_start", "message": started})
@@ -56,7 +56,7 @@ def _event(data: Json) -> str:
     return event(data, data["type"])
 
 
-def _message(answer: Answer) -> Json:
+def _message(answer: ModelAnswer) -> Json:
     return {
         "id": f"msg_{answer.id}",
         "type": "message",
@@ -69,7 +69,7 @@ def _message(answer: Answer) -> Json:
     }
 
 
-def _blocks(answer: Answer) -> list[Json]:
+def _blocks(answer: ModelAnswer) -> list[Json]:
     blocks: list[Json] = []
     if answer.thinking:
         blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": SIGNATURE})
@@ -106,11 +106,11 @@ def _deltas(block: Json) -> Iterator[Json]:
                 yield {"type": "input_json_delta", "partial_json": piece}
 
 
-def _stop_reason(answer: Answer) -> str:
+def _stop_reason(answer: ModelAnswer) -> str:
     return "tool_use" if answer.uses else "end_turn"
 
 
-def _usage(answer: Answer) -> Json:
+def _usage(answer: ModelAnswer) -> Json:
     return {
         "input_tokens": answer.usage.input,
         "cache_creation_input_tokens": answer.usage.cache_write,
@@ -119,4 +119,4 @@ def _usage(answer: Answer) -> Json:
     }
 
 
-WIRE = Wire(read=read, whole=whole, chunks=chunks, error=error)
+WIRE = WireFormat(read=read, whole=whole, chunks=chunks, error=error)

@@ -19,16 +19,16 @@ from corral.testing.model.reading import Json
 from corral.testing.model.routes import Reply, Request, route
 from corral.testing.model.script import Turn
 from corral.testing.model.tools import NoSuchToolError, tool_uses
-from corral.testing.model.wire import Answer, Asked, Wire
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat
 
 CLOSING_SECONDS = 5
 
 
-class Player(Protocol):
+class TurnSource(Protocol):
     """Who knows the script and keeps the record."""
 
     def record(self, request: Request) -> None: ...
-    def turn_for(self, asked: Asked) -> Turn: ...
+    def turn_for(self, asked: ModelRequest) -> Turn: ...
 
 
 class Listener(ThreadingHTTPServer):
@@ -37,7 +37,7 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, port: int, player: Player) -> None:
+    def __init__(self, port: int, player: TurnSource) -> None:
         self.player = player
         self.stopping = threading.Event()
         self._open: set[socket.socket] = set()
@@ -106,7 +106,7 @@ class Connection(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST  # noqa: N815
 
-    def _play(self, wire: Wire, asked: Asked) -> None:
+    def _play(self, wire: WireFormat, asked: ModelRequest) -> None:
         turn = self.server.player.turn_for(asked)
         if turn.hang_seconds:
             self._pause(turn.hang_seconds)
@@ -190,8 +190,8 @@ class Connection(BaseHTTPRequestHandler):
                 return b"".join(chunks)
 
 
-def answer_of(turn: Turn, asked: Asked) -> Answer:
-    return Answer(
+def answer_of(turn: Turn, asked: ModelRequest) -> ModelAnswer:
+    return ModelAnswer(
         id=uuid.uuid4().hex[:20],
         created=int(time.time()),
         model=asked.model,

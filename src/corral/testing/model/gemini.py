@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from corral.testing.model.reading import Json, items, part, text_of
-from corral.testing.model.tools import Offer, Offers
-from corral.testing.model.wire import Answer, Asked, Wire, event, pieces
+from corral.testing.model.tools import OfferedTool, Offers
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat, event, pieces
 
 ERROR_STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -28,21 +28,21 @@ SIDE_JSON = {
 }
 
 
-def read(body: Json) -> Asked:
+def read(body: Json) -> ModelRequest:
     request = part(body, "request") or body  # the Code Assist variant wraps it
     wants_json = part(request, "generationConfig").get("responseMimeType") == "application/json"
-    return Asked(
+    return ModelRequest(
         history=sum(content.get("role") == "model" for content in items(request, "contents")),
         offers=_offers(request),
         side_text=json.dumps(SIDE_JSON) if wants_json else None,
     )
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ModelAnswer) -> Json:
     return _response(answer, _parts(answer), "STOP")
 
 
-def chunks(answer: Answer) -> Iterator[str]:
+def chunks(answer: ModelAnswer) -> Iterator[str]:
     parts = [small for large in _parts(answer) for small in _in_pieces(large)]
     for small in parts[:-1]:
         yield event(_response(answer, [small], None))
@@ -55,13 +55,15 @@ def error(status: int, message: str) -> Json:
 
 def _offers(request: Json) -> Offers:
     return {
-        text_of(function, "name"): Offer(schema=part(function, "parametersJsonSchema") or part(function, "parameters"))
+        text_of(function, "name"): OfferedTool(
+            schema=part(function, "parametersJsonSchema") or part(function, "parameters")
+        )
         for tool in items(request, "tools")
         for function in items(tool, "functionDeclarations")
     }
 
 
-def _parts(answer: Answer) -> list[Json]:
+def _parts(answer: ModelAnswer) -> list[Json]:
     parts: list[Json] = []
     if answer.thinking:
         parts.append({"text": answer.thinking, "thought": True})
@@ -77,7 +79,7 @@ def _in_pieces(large: Json) -> list[Json]:
     return [{**large, "text": piece} for piece in pieces(text_of(large, "text"))] or [large]
 
 
-def _response(answer: Answer, parts: list[Json], finish_reason: str | None) -> Json:
+def _response(answer: ModelAnswer, parts: list[Json], finish_reason: str | None) -> Json:
     finish = {"finishReason": finish_reason} if finish_reason else {}
     return {
         "candidates": [{"index": 0, "content": {"role": "model", "parts": parts}, **finish}],
@@ -92,4 +94,4 @@ def _response(answer: Answer, parts: list[Json], finish_reason: str | None) -> J
     }
 
 
-WIRE = Wire(read=read, whole=whole, chunks=chunks, error=error)
+WIRE = WireFormat(read=read, whole=whole, chunks=chunks, error=error)

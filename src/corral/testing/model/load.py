@@ -52,15 +52,15 @@ def load_turns(path: Path) -> tuple[Turn, ...]:
 
 
 def _turn(raw: object) -> Turn:
-    given = _checked(raw, Turn, TYPES)
+    given = _check_fields(raw, Turn, TYPES)
     if "calls" in given:
-        given["calls"] = tuple(Call(**_checked(call, Call, TYPES)) for call in given["calls"])
+        given["calls"] = tuple(Call(**_check_fields(call, Call, TYPES)) for call in given["calls"])
     if "usage" in given:
-        given["usage"] = Usage(**_checked(given["usage"], Usage, {**TYPES, "input": int}))
+        given["usage"] = Usage(**_check_fields(given["usage"], Usage, {**TYPES, "input": int}))
     return Turn(**given)
 
 
-def _checked(raw: object, kind: type[Call | Usage], types: dict[str, type | tuple[type, ...]]) -> dict[str, Any]:
+def _check_fields(raw: object, kind: type[Call | Usage], types: dict[str, type | tuple[type, ...]]) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ScriptError(f"not an object: {raw!r}", 'write it as {"text": "hello"}')
     given = cast("dict[str, Any]", raw)

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 from corral.testing.model.openai_chat import offered_functions
 from corral.testing.model.reading import Json, items, text_of
-from corral.testing.model.wire import Answer, Asked, Wire, pieces
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat, pieces
 
 Shape = Callable[[Json], Json]  # what a message says -> the fields of a response
 LINES = "application/x-ndjson"
 
 
-def read(body: Json) -> Asked:
-    return Asked(
+def read(body: Json) -> ModelRequest:
+    return ModelRequest(
         model=text_of(body, "model"),
         history=sum(message.get("role") == "assistant" for message in items(body, "messages")),
         offers=offered_functions(body),
@@ -35,8 +35,8 @@ def _generate(said: Json) -> Json:
     return {"response": said.get("content", ""), **({"thinking": said["thinking"]} if "thinking" in said else {})}
 
 
-def _wire(shape: Shape) -> Wire:
-    def whole(answer: Answer) -> Json:
+def _wire(shape: Shape) -> WireFormat:
+    def whole(answer: ModelAnswer) -> Json:
         said: Json = {"content": answer.text}
         if answer.thinking:
             said["thinking"] = answer.thinking
@@ -44,15 +44,15 @@ def _wire(shape: Shape) -> Wire:
             said["tool_calls"] = _tool_calls(answer)
         return {**_head(answer), **shape(said), **_tail(answer)}
 
-    def chunks(answer: Answer) -> Iterator[str]:
+    def chunks(answer: ModelAnswer) -> Iterator[str]:
         for said in _saying(answer):
             yield _line({**_head(answer), **shape(said), "done": False})
         yield _line({**_head(answer), **shape({}), **_tail(answer)})
 
-    return Wire(read=read, whole=whole, chunks=chunks, error=error, stream_type=LINES)
+    return WireFormat(read=read, whole=whole, chunks=chunks, error=error, stream_type=LINES)
 
 
-def _saying(answer: Answer) -> Iterator[Json]:
+def _saying(answer: ModelAnswer) -> Iterator[Json]:
     for piece in pieces(answer.thinking):
         yield {"thinking": piece}
     for piece in pieces(answer.text):
@@ -61,16 +61,16 @@ def _saying(answer: Answer) -> Iterator[Json]:
         yield {"tool_calls": _tool_calls(answer)}
 
 
-def _tool_calls(answer: Answer) -> list[Json]:
+def _tool_calls(answer: ModelAnswer) -> list[Json]:
     return [{"function": {"name": use.name, "arguments": dict(use.arguments)}} for use in answer.uses]
 
 
-def _head(answer: Answer) -> Json:
+def _head(answer: ModelAnswer) -> Json:
     created = datetime.fromtimestamp(answer.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"model": answer.model, "created_at": created}
 
 
-def _tail(answer: Answer) -> Json:
+def _tail(answer: ModelAnswer) -> Json:
     durations = dict.fromkeys(("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"), 1000)
     counts = {"prompt_eval_count": answer.usage.whole_input, "eval_count": answer.usage.output}
     return {"done": True, "done_reason": "stop", **durations, **counts}

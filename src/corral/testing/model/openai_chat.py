@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from corral.testing.model.reading import Json, items, part, text_of
-from corral.testing.model.tools import Offer, Offers
-from corral.testing.model.wire import Answer, Asked, Wire, event, pieces
+from corral.testing.model.tools import OfferedTool, Offers
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat, event, pieces
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -19,8 +19,8 @@ ERROR_TYPES = {
 END = "data: [DONE]\n\n"
 
 
-def read(body: Json) -> Asked:
-    return Asked(
+def read(body: Json) -> ModelRequest:
+    return ModelRequest(
         model=text_of(body, "model"),
         history=sum(message.get("role") == "assistant" for message in items(body, "messages")),
         offers=offered_functions(body),
@@ -30,10 +30,14 @@ def read(body: Json) -> Asked:
 
 def offered_functions(body: Json) -> Offers:
     functions = [part(tool, "function") for tool in items(body, "tools")]
-    return {text_of(function, "name"): Offer(schema=part(function, "parameters")) for function in functions if function}
+    return {
+        text_of(function, "name"): OfferedTool(schema=part(function, "parameters"))
+        for function in functions
+        if function
+    }
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ModelAnswer) -> Json:
     message: Json = {"role": "assistant", "content": answer.text if answer.speaks else None}
     if answer.thinking:
         message["reasoning_content"] = answer.thinking
@@ -43,7 +47,7 @@ def whole(answer: Answer) -> Json:
     return {**_head(answer, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
 
-def chunks(answer: Answer) -> Iterator[str]:
+def chunks(answer: ModelAnswer) -> Iterator[str]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in pieces(answer.thinking):
         yield _chunk(answer, {"reasoning_content": piece})
@@ -65,16 +69,16 @@ def error(status: int, message: str) -> Json:
     return {"error": {"message": message, "type": kind, "code": None, "param": None}}
 
 
-def _head(answer: Answer, kind: str) -> Json:
+def _head(answer: ModelAnswer, kind: str) -> Json:
     return {"id": f"chatcmpl-{answer.id}", "object": kind, "created": answer.created, "model": answer.model}
 
 
-def _chunk(answer: Answer, delta: Json, finish_reason: str | None = None) -> str:
+def _chunk(answer: ModelAnswer, delta: Json, finish_reason: str | None = None) -> str:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return event({**_head(answer, "chat.completion.chunk"), "choices": [choice]})
 
 
-def _tool_calls(answer: Answer) -> list[Json]:
+def _tool_calls(answer: ModelAnswer) -> list[Json]:
     return [
         {
             "id": answer.call_id(index),
@@ -85,11 +89,11 @@ def _tool_calls(answer: Answer) -> list[Json]:
     ]
 
 
-def _finish_reason(answer: Answer) -> str:
+def _finish_reason(answer: ModelAnswer) -> str:
     return "tool_calls" if answer.uses else "stop"
 
 
-def _usage(answer: Answer) -> Json:
+def _usage(answer: ModelAnswer) -> Json:
     usage = answer.usage
     return {
         "prompt_tokens": usage.whole_input,
@@ -100,4 +104,4 @@ def _usage(answer: Answer) -> Json:
     }
 
 
-WIRE = Wire(read=read, whole=whole, chunks=chunks, error=error)
+WIRE = WireFormat(read=read, whole=whole, chunks=chunks, error=error)

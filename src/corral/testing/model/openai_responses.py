@@ -8,14 +8,14 @@ from itertools import count
 
 from corral.testing.model.openai_chat import error
 from corral.testing.model.reading import Json, items, part, text_of
-from corral.testing.model.tools import Offer, Offers, ToolUse
-from corral.testing.model.wire import Answer, Asked, Wire, event, pieces
+from corral.testing.model.tools import OfferedTool, Offers, ToolUse
+from corral.testing.model.wire import ModelAnswer, ModelRequest, WireFormat, event, pieces
 
 CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call")
 
 
-def read(body: Json) -> Asked:
-    return Asked(
+def read(body: Json) -> ModelRequest:
+    return ModelRequest(
         model=text_of(body, "model"),
         history=_history(items(body, "input")),
         offers=_offers(body),
@@ -45,29 +45,29 @@ def _is_of_model(item: Json) -> bool:
 
 
 def _offers(body: Json) -> Offers:
-    offers: dict[str, Offer] = {}
+    offers: dict[str, OfferedTool] = {}
     for tool in items(body, "tools"):
         kind = text_of(tool, "type")
         name = text_of(tool, "name") or kind
         if kind == "namespace":  # codex offers the tools of an MCP server so
             for inner in items(tool, "tools"):
                 short = text_of(inner, "name")
-                offers[f"{name}__{short}"] = Offer(schema=part(inner, "parameters"), namespace=name, name=short)
+                offers[f"{name}__{short}"] = OfferedTool(schema=part(inner, "parameters"), namespace=name, name=short)
         else:
-            offers[name] = Offer(schema=part(tool, "parameters"), kind=kind)
+            offers[name] = OfferedTool(schema=part(tool, "parameters"), kind=kind)
     return offers
 
 
-def whole(answer: Answer) -> Json:
+def whole(answer: ModelAnswer) -> Json:
     return {**_head(answer), "status": "completed", "output": _output(answer), "usage": _usage(answer)}
 
 
-def chunks(answer: Answer) -> Iterator[str]:
+def chunks(answer: ModelAnswer) -> Iterator[str]:
     for number, data in zip(count(), _events(answer), strict=False):
         yield event({**data, "sequence_number": number}, data["type"])
 
 
-def _events(answer: Answer) -> Iterator[Json]:
+def _events(answer: ModelAnswer) -> Iterator[Json]:
     yield {"type": "response.created", "response": _head(answer)}
     for index, item in enumerate(_output(answer)):
         yield {"type": "response.output_item.added", "output_index": index, "item": _empty(item)}
@@ -77,7 +77,7 @@ def _events(answer: Answer) -> Iterator[Json]:
     yield {"type": "response.completed", "response": whole(answer)}
 
 
-def _head(answer: Answer) -> Json:
+def _head(answer: ModelAnswer) -> Json:
     return {
         "id": f"resp_{answer.id}",
         "object": "response",
@@ -90,7 +90,7 @@ def _head(answer: Answer) -> Json:
     }
 
 
-def _output(answer: Answer) -> list[Json]:
+def _output(answer: ModelAnswer) -> list[Json]:
     output: list[Json] = []
     if answer.thinking:
         summary = [{"type": "summary_text", "text": answer.thinking}]
@@ -171,7 +171,7 @@ def _text_part(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
-def _usage(answer: Answer) -> Json:
+def _usage(answer: ModelAnswer) -> Json:
     usage = answer.usage
     return {
         "input_tokens": usage.whole_input,
@@ -182,4 +182,4 @@ def _usage(answer: Answer) -> Json:
     }
 
 
-WIRE = Wire(read=read, whole=whole, chunks=chunks, error=error)
+WIRE = WireFormat(read=read, whole=whole, chunks=chunks, error=error)

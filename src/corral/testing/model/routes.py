@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from corral.testing.model import anthropic, gemini, ollama, openai_chat, openai_responses
 from corral.testing.model.reading import Json
-from corral.testing.model.wire import Asked, Wire
+from corral.testing.model.wire import ModelRequest, WireFormat
 
 MODEL = "fake-model"
 COUNTED_TOKENS = 10
@@ -51,7 +51,7 @@ class Reply:
     body: Json
 
 
-def route(request: Request) -> tuple[Wire, Asked] | Reply:
+def route(request: Request) -> tuple[WireFormat, ModelRequest] | Reply:
     if request.method != "POST":
         return _listing(request.path)
     gemini_path = GEMINI_PATH.search(request.path)
@@ -66,7 +66,7 @@ def route(request: Request) -> tuple[Wire, Asked] | Reply:
     return _nothing_at(request.path)
 
 
-def _gemini(request: Request, model: str, verb: str) -> tuple[Wire, Asked] | Reply:
+def _gemini(request: Request, model: str, verb: str) -> tuple[WireFormat, ModelRequest] | Reply:
     if verb == "countTokens":
         return Reply(body={"totalTokens": COUNTED_TOKENS})
     if verb not in {"generateContent", "streamGenerateContent"}:

@@ -13,7 +13,7 @@ from typing import Self
 from corral.testing.model.connection import Listener
 from corral.testing.model.routes import Reply, Request, route
 from corral.testing.model.script import Script, Turn
-from corral.testing.model.wire import Asked
+from corral.testing.model.wire import ModelRequest
 
 LOOK_FOR_STOP_SECONDS = 0.05
 
@@ -74,7 +74,7 @@ class ScriptedModel:
                     log.write(json.dumps(asdict(request)) + "\n")
             self._changed.notify_all()
 
-    def turn_for(self, asked: Asked) -> Turn:
+    def turn_for(self, asked: ModelRequest) -> Turn:
         with self._changed:
             position = self._script.position(asked.history, self._served, has_tools=bool(asked.offers))
             self._attempts[position] += 1

@@ -27,7 +27,7 @@ SHELL_TOOLS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class OfferedTool:
     """A tool that the program offered: what it takes, and in which form it wants to be called."""
 
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -42,10 +42,10 @@ class ToolUse:
 
     name: str
     arguments: Mapping[str, Any]
-    offer: Offer = Offer()
+    offer: OfferedTool = OfferedTool()
 
 
-Offers = Mapping[str, Offer]
+Offers = Mapping[str, OfferedTool]
 
 
 class NoSuchToolError(LookupError):
@@ -62,7 +62,7 @@ def tool_uses(calls: Iterable[Call], offers: Offers) -> tuple[ToolUse, ...]:
         if call.sh is not None:
             uses.append(_shell(call.sh, offers))
         if call.tool is not None:
-            uses.append(ToolUse(name=call.tool, arguments=call.input, offer=offers.get(call.tool, Offer())))
+            uses.append(ToolUse(name=call.tool, arguments=call.input, offer=offers.get(call.tool, OfferedTool())))
     return tuple(uses)
 
 
@@ -113,7 +113,7 @@ def _use(name: str, arguments: Mapping[str, Any], offers: Offers) -> ToolUse:
     return ToolUse(name=name, arguments=fitting or arguments, offer=offers[name])
 
 
-def _wants_list(shell: Offer) -> bool:
+def _wants_list(shell: OfferedTool) -> bool:
     described = part(part(shell.schema, "properties"), "command")
     return shell.kind == "local_shell" or text_of(described, "type").lower() == "array"
 

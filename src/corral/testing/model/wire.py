@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 
 from corral.testing.model.reading import Json
 from corral.testing.model.script import Usage
-from corral.testing.model.tools import Offer, Offers, ToolUse
+from corral.testing.model.tools import OfferedTool, Offers, ToolUse
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ModelRequest:
     """What a request asks for, whatever its wire format."""
 
     model: str = ""
     history: int = 0  # turns of the model that it already holds
-    offers: Offers = field(default_factory=dict[str, Offer])
+    offers: Offers = field(default_factory=dict[str, OfferedTool])
     stream: bool = False
     side_text: str | None = None  # what this format needs for an answer to a side request
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """What goes back, before it is put into a wire format."""
 
     id: str
@@ -44,12 +44,12 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wire:
+class WireFormat:
     """One wire format."""
 
-    read: Callable[[Json], Asked]
-    whole: Callable[[Answer], Json]
-    chunks: Callable[[Answer], Iterator[str]]
+    read: Callable[[Json], ModelRequest]
+    whole: Callable[[ModelAnswer], Json]
+    chunks: Callable[[ModelAnswer], Iterator[str]]
     error: Callable[[int, str], Json]
     stream_type: str = "text/event-stream"
 

@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 
 from corral.world.git.repository import PLAIN_DIFF, Repository, empty_tree
 
-SHOWN = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--submodule=short")
+DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--submodule=short")
 Kind = Literal["added", "deleted", "renamed", "copied", "changed", "type"]
 KINDS: dict[str, Kind] = {"A": "added", "D": "deleted", "R": "renamed", "C": "copied", "T": "type"}
 
 
-class ChangedFile(Struct, frozen=True, kw_only=True):
+class FileHunks(Struct, frozen=True, kw_only=True):
     """One file that differs between two commits; what is None was not there, or is gone."""
 
     path: str
@@ -37,17 +37,18 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
         return (self.insertions or 0) + (self.deletions or 0)
 
 
-async def files(repository: Repository, base: str | None, commit: str, *paths: str) -> list[ChangedFile]:
+async def files(repository: Repository, base: str | None, commit: str, *paths: str) -> list[FileHunks]:
     """Return the files that differ, or of these paths those that do, in git's order."""
     out = (
         await repository.git(
-            "diff", "--raw", "--numstat", "--no-abbrev", "-z", *SHOWN, base or empty_tree(commit), commit, "--", *paths,
+            "diff", "--raw", "--numstat", "--no-abbrev", "-z", *DIFF_OPTIONS,
+            base or empty_tree(commit), commit, "--", *paths,
             env={"GIT_LITERAL_PATHSPECS": "1"},
         )
     ).out  # fmt: skip
     parts = out.decode(errors="surrogateescape").split("\0")
     rows = iter(parts)
-    raw: list[ChangedFile] = []
+    raw: list[FileHunks] = []
     counts: dict[str, tuple[int | None, int | None]] = {}
     for row in rows:
         if row.startswith(":"):
@@ -58,14 +59,14 @@ async def files(repository: Repository, base: str | None, commit: str, *paths: s
                 next(rows)
                 path = next(rows)
             counts[path] = (None, None) if plus == "-" else (int(plus), int(minus))
-    return [_counted(each, counts.get(each.path, (0, 0))) for each in raw]
+    return [_with_counts(each, counts.get(each.path, (0, 0))) for each in raw]
 
 
-def _file(row: str, rows: Iterator[str]) -> ChangedFile:
+def _file(row: str, rows: Iterator[str]) -> FileHunks:
     old_mode, new_mode, before, after, status = row.removeprefix(":").split(" ")
     old_path = next(rows)
     kind = KINDS.get(status[0], "changed")
-    return ChangedFile(
+    return FileHunks(
         path=next(rows) if kind in ("renamed", "copied") else old_path,
         old_path=old_path,
         kind=kind,
@@ -76,7 +77,7 @@ def _file(row: str, rows: Iterator[str]) -> ChangedFile:
     )
 
 
-def _counted(file: ChangedFile, counts: tuple[int | None, int | None]) -> ChangedFile:
+def _with_counts(file: FileHunks, counts: tuple[int | None, int | None]) -> FileHunks:
     return structs.replace(file, insertions=counts[0], deletions=counts[1])
 
 
@@ -84,7 +85,7 @@ async def patch(repository: Repository, base: str | None, commit: str, *paths: s
     """Return the patch of some files as text; what is not UTF-8 in it is shown as such."""
     words = ("diff", "--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", "-U3")
     finished = await repository.git(
-        *words, *SHOWN, base or empty_tree(commit), commit, "--", *paths, env={"GIT_LITERAL_PATHSPECS": "1"}
+        *words, *DIFF_OPTIONS, base or empty_tree(commit), commit, "--", *paths, env={"GIT_LITERAL_PATHSPECS": "1"}
     )
     return finished.out.decode(errors="replace")
 
@@ -213,7 +214,7 @@ def _piece(number: int, found: re.Match[bytes], lines: Sequence[bytes]) -> Piece
     )
 
 
-def clash(one: Piece, other: Piece) -> bool:
+def do_clash(one: Piece, other: Piece) -> bool:
     """Tell whether two pieces cannot both be taken: they change the same lines, or put lines at the same place."""
     if (one.start, one.old, one.new) == (other.start, other.old, other.new):
         return False

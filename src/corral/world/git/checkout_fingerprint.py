@@ -33,7 +33,7 @@ def of_checkout(folder: Path, git_dir: Path) -> str | None:
     try:
         for path, about in itertools.chain(_settings(os.fsencode(git_dir)), _files(os.fsencode(folder))):
             newest = max(newest, about.st_ctime_ns)
-            digest.update(path + _known(about))
+            digest.update(path + _stat_line(about))
     except (OSError, _NoMark):
         return None
     return None if newest > time.time_ns() - int(YOUNG_SECONDS * 1e9) else digest.hexdigest()
@@ -63,6 +63,6 @@ def _files(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
                     waiting.append(entry.path)
 
 
-def _known(about: os.stat_result) -> bytes:
+def _stat_line(about: os.stat_result) -> bytes:
     times = (about.st_mtime_ns, about.st_ctime_ns)
     return b"\0%o %d %d %d %d %d\n" % (about.st_mode, about.st_uid, about.st_size, about.st_ino, *times)

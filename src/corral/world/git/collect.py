@@ -40,7 +40,7 @@ exit $code
 """.replace("IN_BOX_SECONDS", str(IN_BOX_SECONDS))
 
 
-class Taken(Struct, frozen=True):
+class CollectedWork(Struct, frozen=True):
     """What came over."""
 
     commit: str | None  #: where its HEAD stood, when that is not the base
@@ -56,23 +56,23 @@ def collect_command(made: Workspace, message: str, base: str | None, out: Path) 
 
 def then_collect(argv: Sequence[str], made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return a command that runs `argv` and then collects; it ends with the code of `argv`. For a box only."""
-    modules = " ".join(_quoted(word) for module in made.modules for word in (module.path, module.commit))
+    modules = " ".join(_quote(word) for module in made.modules for word in (module.path, module.commit))
     return ["/bin/sh", "-c", THEN_COLLECT, "work", _script(made), message, base or "", str(out), modules, *argv]
 
 
 def _script(made: Workspace) -> str:
     """Return what collects, with the rules that count in the place of those that the agent may have written."""
-    rules = os.fsdecode(checkout.excluded(made.tree) or b"")
-    return f"rules={_quoted(rules if len(rules) <= MOST_RULES else '')}\n{SCRIPT}"
+    rules = os.fsdecode(checkout.exclude_rules(made.tree) or b"")
+    return f"rules={_quote(rules if len(rules) <= MOST_RULES else '')}\n{SCRIPT}"
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 async def take(
     repository: Repository, made: Workspace, out: Path, attempt: str, references: Sequence[str], base: str | None
-) -> Taken:
+) -> CollectedWork:
     """Fetch the bundles in `out`: the work under `references`, whatever else there is under refs/corral/saved."""
     for number, module in enumerate(made.modules):
         bundle = out / f"module-{number}.bundle"
@@ -81,7 +81,7 @@ async def take(
             await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"], module.commit)
     bundle = out / "work.bundle"
     if not bundle.exists():
-        return Taken(None)
+        return CollectedWork(None)
     found = _refs(bundle)
     head = found.pop("HEAD", None)
     others = {name: commit for name, commit in found.items() if commit != head}
@@ -91,9 +91,9 @@ async def take(
     wanted = [f"HEAD:{reference}" for reference in references] if head else []
     specs = [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())]
     if not specs:
-        return Taken(None)
+        return CollectedWork(None)
     await fetch(repository, bundle, specs, base or "")
-    return Taken(head, tuple(saved.values()))
+    return CollectedWork(head, tuple(saved.values()))
 
 
 async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], known: str | None = None) -> None:
@@ -111,17 +111,19 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
         raise GitTrouble(f"the workspace's bundle does not hold {missing[0]}")
     lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted).encode()
     with incoming_objects.quarantine(repository) as folder:
-        await _indexed(repository, bundle, start, incoming_objects.environment(folder), known)
+        await _index_pack(repository, bundle, start, incoming_objects.environment(folder), known)
         await incoming_objects.examine(
             repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known
         )
         # Never as objects of their own: a `git prune` of the person's could take them before a ref leads to them.
-        with incoming_objects.moved_in(repository, folder):
+        with incoming_objects.move_in(repository, folder):
             await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
     await fold(repository)
 
 
-async def _indexed(repository: Repository, bundle: Path, start: int, env: Mapping[str, str], known: str | None) -> None:
+async def _index_pack(
+    repository: Repository, bundle: Path, start: int, env: Mapping[str, str], known: str | None
+) -> None:
     """Index a pack; a .gitmodules that its base has already is not the agent's."""
     try:
         await repository.index_pack(bundle, start, env)
@@ -163,14 +165,14 @@ def _refs(bundle: Path) -> dict[str, str]:
     return {name: commit for name, commit in found.items() if "\ufffd" not in name}
 
 
-def left_out(out: Path) -> tuple[str, ...]:
+def omissions(out: Path) -> tuple[str, ...]:
     """Return what the collecting could not store, as it was listed in a folder that the agent could write to."""
     words = read_below(out, "left", MOST_HEAD) or b""
     lines = words.decode(errors="replace").splitlines()
     return tuple(line[:300] for line in lines[:MOST_NOTES])
 
 
-class Entry(Struct, frozen=True):
+class CommitEntry(Struct, frozen=True):
     """A file of a commit."""
 
     mode: str
@@ -178,7 +180,11 @@ class Entry(Struct, frozen=True):
 
 
 async def with_entries(
-    repository: Repository, commit: str, entries: Mapping[str, Entry | None], contents: Mapping[str, bytes], why: str
+    repository: Repository,
+    commit: str,
+    entries: Mapping[str, CommitEntry | None],
+    contents: Mapping[str, bytes],
+    why: str,
 ) -> str:
     """Make a commit that is `commit` but for these paths: another entry, gone (None), or another content."""
     zeros = b"0" * len(commit)
@@ -186,7 +192,7 @@ async def with_entries(
     for path, content in contents.items():
         made = await repository.git("hash-object", "-w", "--stdin", stdin=content)
         known = entries.get(path)
-        given[path] = Entry(known.mode if known else "100644", made.out.decode().strip())
+        given[path] = CommitEntry(known.mode if known else "100644", made.out.decode().strip())
     gone = [path for path, entry in given.items() if entry is None]
     # A file may stand where a folder was, and the other way round: what is in the way goes first.
     gone += [str(parent) for path, entry in given.items() if entry for parent in list(PurePosixPath(path).parents)[:-1]]

@@ -160,7 +160,7 @@ async def pack_up(repository: Repository, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def moved_in(repository: Repository, folder: Path) -> Generator[None]:
+def move_in(repository: Repository, folder: Path) -> Generator[None]:
     """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it.
 
     It gets a name of its own: a `git repack` that has seen a pack of this name drops it at its end, marked or not.

@@ -20,7 +20,7 @@ def folder(objects: Path) -> Generator[Path]:
     for _ in range(TRIES):
         place = objects / f"corral-{secrets.token_hex(6)}"
         place.mkdir(mode=0o700)
-        descriptor = _locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
+        descriptor = _open_locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
         if descriptor is None:
             continue  # another corral took it for one that was left
         try:
@@ -36,7 +36,7 @@ def folder(objects: Path) -> Generator[Path]:
 def mark(file: Path) -> Generator[Path]:
     """Lay a .keep beside a pack for a while; several may need it, and the last of them removes it."""
     for _ in range(TRIES):
-        descriptor = _locked(file, os.O_RDWR | os.O_CREAT, fcntl.LOCK_SH)
+        descriptor = _open_locked(file, os.O_RDWR | os.O_CREAT, fcntl.LOCK_SH)
         if descriptor is None:
             continue
         try:
@@ -54,12 +54,12 @@ def mark(file: Path) -> Generator[Path]:
 def remove(objects: Path) -> None:
     """Remove what a corral left that was killed: nobody holds it."""
     for place in objects.glob("corral-*"):
-        descriptor = _locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = _open_locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if descriptor is not None:
             shutil.rmtree(place, ignore_errors=True)
             os.close(descriptor)
     for file in objects.glob("pack/*.keep"):
-        descriptor = _locked(file, os.O_RDONLY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = _open_locked(file, os.O_RDONLY, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if descriptor is not None:
             with contextlib.suppress(OSError):
                 if os.pread(descriptor, len(MARK) + 1, 0) == MARK:
@@ -67,7 +67,7 @@ def remove(objects: Path) -> None:
             os.close(descriptor)
 
 
-def _locked(path: Path, flags: int, how: int) -> int | None:
+def _open_locked(path: Path, flags: int, how: int) -> int | None:
     """Open a file or folder and hold a lock on it; None where it was removed meanwhile, or is held by others."""
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.model.errors import GitTrouble
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.sandbox.launchers import kind, launcher
 
 CHECKOUTS = ("checkout-index", "read-tree", "reset")  #: these write as many files as a commit has
@@ -40,7 +40,7 @@ class GitLimits(Struct, frozen=True):
     mb: int = CONFINED_MB
     seconds: float = CONFINED_SECONDS
 
-    def exceeded(self, command: str) -> OverLimit:
+    def over_limit_error(self, command: str) -> OverLimit:
         return OverLimit(f"git {command} needs more than {self.mb} MB or {self.seconds:.0f} s: the work is too much")
 
 
@@ -65,7 +65,7 @@ def walk_mb(folders: Sequence[Path]) -> int:
     return min(CONFINED_MB + (INDEX_FACTOR * size >> 20), MOST_MB)
 
 
-def confined(start: Start, limits: GitLimits | None = None) -> Start:
+def confine_git(start: ProcessStart, limits: GitLimits | None = None) -> ProcessStart:
     """Give a git command limits; it ends when this process ends, unless it holds a lock of ours: then it may finish."""
     limits = limits or GitLimits()
     words = ["/bin/sh", "-c", CONFINE, "git", str(limits.mb << 10), f"{limits.seconds:.0f}"]
@@ -77,6 +77,6 @@ def confined(start: Start, limits: GitLimits | None = None) -> Start:
     )
 
 
-def used_up(code: int, words: str) -> bool:
+def is_over_limit(code: int, words: str) -> bool:
     """Tell whether a confined git ended by its limits."""
     return code < 0 or any(sign in words.lower() for sign in USED_UP)

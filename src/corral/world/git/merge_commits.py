@@ -32,14 +32,14 @@ QUIET = (
 )
 
 
-class Merged(Struct, frozen=True):
+class MergeResult(Struct, frozen=True):
     """What merging two commits gives: a tree; where there are conflicts, their places in it carry marks."""
 
     tree: str
     conflicts: tuple[Conflict, ...] = ()
 
 
-class Combined(Struct, frozen=True):
+class CombinedCommit(Struct, frozen=True):
     """Several commits in one; or which paths of which two did not go together."""
 
     commit: str | None
@@ -47,7 +47,7 @@ class Combined(Struct, frozen=True):
     between: tuple[str, str] | None = None
 
 
-async def neutral(repository: Repository, *, again: bool = False) -> dict[str, str]:
+async def neutral_environment(repository: Repository, *, again: bool = False) -> dict[str, str]:
     """Return an environment in which git starts none of the programs that the repository's settings name."""
     if repository.quiet and not again:
         return repository.quiet
@@ -78,16 +78,18 @@ def _names_no_program(repository: Repository) -> bool:
     return not (own / "config.worktree").exists() and not MAY_NAME.search(words)
 
 
-async def merge_trees(repository: Repository, ours: str, theirs: str, env: Mapping[str, str] | None = None) -> Merged:
+async def merge_trees(
+    repository: Repository, ours: str, theirs: str, env: Mapping[str, str] | None = None
+) -> MergeResult:
     """Merge two commits, as `git merge` would, into a tree."""
     finished = await repository.git(
         "merge-tree", "--write-tree", "-z", "--messages", "--allow-unrelated-histories", ours, theirs,
-        env=env if env is not None else await neutral(repository), fine=(0, 1),
+        env=env if env is not None else await neutral_environment(repository), fine=(0, 1),
     )  # fmt: skip
     return read_merged(finished.out)
 
 
-def read_merged(out: bytes) -> Merged:
+def read_merged(out: bytes) -> MergeResult:
     """Read what `merge-tree -z` says: a tree, the conflicting entries, and words about them."""
     parts = out.decode(errors="surrogateescape").split("\0")
     tree, rest = parts[0].strip(), parts[1:]
@@ -97,9 +99,9 @@ def read_merged(out: bytes) -> Merged:
         mode, blob, stage = about.split(" ")
         entries.setdefault(path, {})[int(stage)] = mode, blob
     if not entries:
-        return Merged(tree)
+        return MergeResult(tree)
     words = _words(rest[1:])
-    return Merged(tree, tuple(_conflict(path, stages, words) for path, stages in sorted(entries.items())))
+    return MergeResult(tree, tuple(_conflict(path, stages, words) for path, stages in sorted(entries.items())))
 
 
 def _words(parts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
@@ -139,7 +141,7 @@ async def commit_tree(
     repository: Repository, tree: str, parents: Sequence[str], message: str, by: tuple[str, str] | None = None
 ) -> str:
     """Make a commit: of a person, now; or of ours, dated like its newest parent, so that it is the same every time."""
-    who = _person(*by) if by else {**WHO, **await _dates(repository, parents)}
+    who = _identity_environment(*by) if by else {**WHO, **await _dates(repository, parents)}
     words = [word for parent in parents for word in ("-p", parent)]
     made = await repository.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode(errors="replace"), env=who)
     return made.out.decode().strip()
@@ -151,7 +153,7 @@ async def _dates(repository: Repository, parents: Sequence[str]) -> dict[str, st
     return {"GIT_AUTHOR_DATE": f"{date} +0000", "GIT_COMMITTER_DATE": f"{date} +0000"}
 
 
-def _person(name: str, email: str) -> dict[str, str]:
+def _identity_environment(name: str, email: str) -> dict[str, str]:
     return {
         "GIT_AUTHOR_NAME": name,
         "GIT_AUTHOR_EMAIL": email,
@@ -164,7 +166,7 @@ async def is_ancestor(repository: Repository, older: str, newer: str) -> bool:
     return (await repository.git("merge-base", "--is-ancestor", older, newer, fine=(0, 1))).code == 0
 
 
-async def combine(repository: Repository, commits: Sequence[str], message: str) -> Combined:
+async def combine(repository: Repository, commits: Sequence[str], message: str) -> CombinedCommit:
     """Merge several commits one after another into one; the same commits always give the same one.
 
     Only objects are written: hold the result by a ref. What another of them contains already is left out; a single
@@ -173,16 +175,16 @@ async def combine(repository: Repository, commits: Sequence[str], message: str) 
     heads = await _heads(repository, commits)
     if not heads:
         raise GitTrouble("there is nothing to combine")
-    env = await neutral(repository)
+    env = await neutral_environment(repository)
     sum_so_far, tree = heads[0], ""
     for place, head in enumerate(heads[1:], 2):
         merged = await merge_trees(repository, sum_so_far, head, env)
         if merged.conflicts:
-            return Combined(None, merged.conflicts, await _between(repository, heads[: place - 1], head, env))
+            return CombinedCommit(None, merged.conflicts, await _between(repository, heads[: place - 1], head, env))
         tree = merged.tree
         if place < len(heads):
             sum_so_far = await commit_tree(repository, tree, heads[:place], message)
-    return Combined(await commit_tree(repository, tree, heads, message) if tree else sum_so_far)
+    return CombinedCommit(await commit_tree(repository, tree, heads, message) if tree else sum_so_far)
 
 
 async def _heads(repository: Repository, commits: Sequence[str]) -> list[str]:
@@ -202,17 +204,17 @@ async def _between(repository: Repository, before: Sequence[str], head: str, env
     return before[-1], head
 
 
-async def combine_marked(repository: Repository, commits: Sequence[str], message: str) -> Combined:
+async def combine_marked(repository: Repository, commits: Sequence[str], message: str) -> CombinedCommit:
     """Merge several commits as `combine` does, but go on over conflicts: their places carry marks, for an agent."""
     heads = await _heads(repository, commits)
-    env = await neutral(repository)
+    env = await neutral_environment(repository)
     sum_so_far = heads[0]
     conflicts: dict[str, Conflict] = {}
     for place, head in enumerate(heads[1:], 2):
         merged = await merge_trees(repository, sum_so_far, head, env)
         conflicts.update((each.path, each) for each in merged.conflicts)
         sum_so_far = await commit_tree(repository, merged.tree, heads[:place], message)
-    return Combined(sum_so_far, tuple(conflicts.values()))
+    return CombinedCommit(sum_so_far, tuple(conflicts.values()))
 
 
 async def with_marks(repository: Repository, commit: str, paths: Sequence[str]) -> list[str]:
@@ -224,9 +226,9 @@ async def with_marks(repository: Repository, commit: str, paths: Sequence[str]) 
     return [name.partition(":")[2] for name in found.out.decode(errors="surrogateescape").split("\0") if name]
 
 
-async def rebase(repository: Repository, onto: str, commit: str, by: tuple[str, str]) -> Merged | str:
+async def rebase(repository: Repository, onto: str, commit: str, by: tuple[str, str]) -> MergeResult | str:
     """Lay what `onto` lacks of `commit` on top of it, one by one; return the last, or what is in conflict."""
-    env = await neutral(repository)
+    env = await neutral_environment(repository)
     listed = await repository.text("rev-list", "--reverse", "--topo-order", "--no-merges", f"{onto}..{commit}", "--")
     tip = onto
     for each in listed.split():
@@ -246,7 +248,7 @@ async def _again(repository: Repository, commit: str, tree: str, parent: str, by
     """Make a commit like another, with its author and words, elsewhere."""
     shown = await repository.git(*ABOUT, "--format=%an%x00%ae%x00%aI%x00%B", commit, "--")
     name, email, date, words = shown.out.split(b"\0", 3)
-    env = {**_person(*by), "GIT_AUTHOR_DATE": date.decode()}
+    env = {**_identity_environment(*by), "GIT_AUTHOR_DATE": date.decode()}
     env |= {
         "GIT_AUTHOR_NAME": name.decode(errors="replace") or "unknown",
         "GIT_AUTHOR_EMAIL": email.decode(errors="replace"),
@@ -255,7 +257,7 @@ async def _again(repository: Repository, commit: str, tree: str, parent: str, by
     return made.out.decode().strip()
 
 
-async def merge_since(repository: Repository, base: str, ours: str, theirs: str) -> Merged:
+async def merge_since(repository: Repository, base: str, ours: str, theirs: str) -> MergeResult:
     """Merge what `theirs` changed since `base` into `ours`, whatever else their histories have in common."""
     one, other = [
         await commit_tree(repository, await repository.tree_of(side), [base], "a side") for side in (ours, theirs)
@@ -280,13 +282,13 @@ async def only_adds(repository: Repository, before: str, after: str) -> bool:
     return not await repository.text("diff", "--name-only", "--no-renames", "--diff-filter=a", before, after, "--")
 
 
-async def branches_with(repository: Repository, commit: str) -> bool:
+async def is_on_user_branch(repository: Repository, commit: str) -> bool:
     """Tell whether a branch of the person's has a commit in its history."""
     words = ("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads", "refs/remotes")
     return any(not name.startswith("refs/heads/corral/") for name in (await repository.text(*words)).split())
 
 
-async def reverted(repository: Repository, branch: str, before: str, after: str) -> bool:
+async def is_reverted(repository: Repository, branch: str, before: str, after: str) -> bool:
     """Tell whether the commits from one to another were reverted in a branch, by what `git revert` says of itself."""
     listed = await repository.text("rev-list", "--no-merges", f"{before}..{after}", "--")
     words = await repository.text(
@@ -334,10 +336,10 @@ async def _merge_pairs(
     lines = "".join(f"{one} {other}\n" for one, other in pairs)
     words = ("merge-tree", "--write-tree", "--allow-unrelated-histories", "--name-only", "--no-messages", "--stdin")
     finished = await repository.git(*words, stdin=lines.encode(), env=env)
-    return list(_pairs_told(finished.out.decode(errors="surrogateescape").split("\0")))
+    return list(_read_pairs(finished.out.decode(errors="surrogateescape").split("\0")))
 
 
-def _pairs_told(parts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _read_pairs(parts: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Read for each pair: whether it is clean, its tree, the names in conflict; an empty part ends it."""
     place = 0
     while place + 1 < len(parts):

@@ -22,11 +22,11 @@ OURS = b"corral merge\n"  #: what we write into an index.lock, by which we know 
 QUIET_SECONDS = 3.0  #: for which another git is waited for
 
 
-class Moved(GitTrouble):
+class BranchMoved(GitTrouble):
     """The ref is not where it was: somebody else moved it meanwhile."""
 
 
-class HalfDone(GitTrouble):
+class UnfinishedMove(GitTrouble):
     """Files could neither follow nor go back: whoever comes next can end it."""
 
 
@@ -61,7 +61,7 @@ async def move_ref(repository: Repository, ref: str, before: str | None, after: 
     finished = await repository.git(*words, env=WHO, fine=(0, 1, 128))
     if finished.code != 0:
         if await repository.commit_of(ref) != before:
-            raise Moved(f"{ref} was moved by somebody else meanwhile")
+            raise BranchMoved(f"{ref} was moved by somebody else meanwhile")
         raise trouble("update-ref", finished)
 
 
@@ -95,7 +95,7 @@ async def _head(repository: Repository) -> str:
     return await repository.text("symbolic-ref", "--quiet", "HEAD", fine=(0, 1, 128))
 
 
-async def busy(repository: Repository, ref: str) -> str | None:
+async def unfinished_work(repository: Repository, ref: str) -> str | None:
     """Return what a person has begun with this branch and not ended, in words."""
     git_dirs = [repository.git_dir, *(repository.git_dir / "worktrees").glob("*")]
     for git_dir in git_dirs:
@@ -106,7 +106,7 @@ async def busy(repository: Repository, ref: str) -> str | None:
     return None
 
 
-async def quiet(checkout: Checkout) -> None:
+async def wait_until_quiet(checkout: Checkout) -> None:
     """Wait a moment for a git that is at work in a checkout: a person's own is over soon."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(QUIET_SECONDS):
@@ -115,7 +115,7 @@ async def quiet(checkout: Checkout) -> None:
 
 
 @contextlib.contextmanager
-def held(checkout: Checkout) -> Generator[None]:
+def hold_index(checkout: Checkout) -> Generator[None]:
     """Keep every other git from the index while files follow, and lay a copy of it at hand."""
     owner = checkout.repository.owner
     if _is_ours(checkout.lock):  # left by one of us that died; whoever calls holds the merge lock
@@ -159,12 +159,12 @@ def _give(path: Path, owner: Owner | None) -> None:
         os.chown(path, owner.uid, owner.gid)
 
 
-async def dirty(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
+async def dirty_files(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
     """Return tracked files that are not as the checkout's commit has them. The index must be held."""
     return await _status(checkout, _with_index(checkout, env, locks=True))
 
 
-async def dirty_now(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
+async def dirty_files_now(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
     """Return the same without holding or writing anything."""
     return await _status(checkout, env)
 
@@ -340,7 +340,7 @@ async def clear(checkout: Checkout, commit: str, env: Mapping[str, str]) -> None
 async def bring_back(checkout: Checkout, stash: str, commit: str, env: Mapping[str, str]) -> bool:
     """Apply what was put aside; where it does not fit any more it stays in `git stash list`, and False is returned."""
     git, with_index = checkout.repository.git, {**_with_index(checkout, env), **WHO}
-    if not await dirty(checkout, env):
+    if not await dirty_files(checkout, env):
         applied = await git("stash", "apply", "--index", "--quiet", stash, env=with_index, fine=(0, 1, 128))
         if applied.code == 0:
             return True

@@ -31,16 +31,16 @@ async def add_note(repository: Repository, commit: str, notes: str, text: bytes)
         older = await _where(repository, notes)
         with incoming_objects.quarantine(repository) as folder:
             try:
-                made = await _made(repository, folder, (commit, notes, text), older)
+                made = await _write_note(repository, folder, (commit, notes, text), older)
             except GitTrouble:
                 if not older or not await _is_lost(repository, older, commit):
                     raise
                 await repository.git("update-ref", "-d", notes, older)  # with its reflog
                 older = None
-                made = await _made(repository, folder, (commit, notes, text), None)
+                made = await _write_note(repository, folder, (commit, notes, text), None)
             await incoming_objects.pack_up(repository, folder)
             words = ("update-ref", notes, made, older or "0" * len(made))
-            with incoming_objects.moved_in(repository, folder):
+            with incoming_objects.move_in(repository, folder):
                 moved = await repository.git(*words, env=WHO, fine=ANY_CODE if tries_left else (0,))
         if moved.code == 0:  # otherwise somebody else has written a note meanwhile
             await fold(repository)
@@ -65,7 +65,7 @@ async def _is_lost(repository: Repository, notes: str, commit: str) -> bool:
     return True
 
 
-async def _made(repository: Repository, folder: Path, what: tuple[str, str, bytes], older: str | None) -> str:
+async def _write_note(repository: Repository, folder: Path, what: tuple[str, str, bytes], older: str | None) -> str:
     """Write a note and all that belongs to it into a quarantine; return the commit that a ref is to hold."""
     commit, notes, text = what
     apart = _git_dir(repository, folder / "git", commit, (notes, older)).apart(incoming_objects.environment(folder))

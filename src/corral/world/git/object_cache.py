@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from corral.model.errors import GitTrouble
 from corral.world import process, process_identity
-from corral.world.git.limits import LARGE, GitLimits, confined, used_up, walk_mb
+from corral.world.git.limits import LARGE, GitLimits, confine_git, is_over_limit, walk_mb
 from corral.world.git.repository import ENV, SAFE, Repository, object_folders
-from corral.world.locks import locked
-from corral.world.process import Finished, Start
+from corral.world.locks import hold_lock
+from corral.world.process import ProcessResult, ProcessStart
 
 MOST_BASES = 24  #: of one repository; the one that was used least recently goes first
 MOST_LAYERS = 8  #: packs of one base; then the later ones are packed again, as one
@@ -74,9 +74,9 @@ async def lend(
         if not _link(entry, folder / "pack"):
             for made in (cache, place):
                 made.mkdir(parents=True, exist_ok=True, mode=0o700)
-            async with locked(place / "lock", holder_seconds=PACK_SECONDS):
+            async with hold_lock(place / "lock", holder_seconds=PACK_SECONDS):
                 if not _link(entry, folder / "pack"):  # nobody made it meanwhile
-                    await _announced(_Packer(repository, place, entry, commit).pack(), repository, say)
+                    await _announce_if_slow(_Packer(repository, place, entry, commit).pack(), repository, say)
                     _forget(place, MOST_BASES)
                     if not _link(entry, folder / "pack"):
                         raise GitTrouble(f"the objects of {commit[:12]} cannot be read from {entry}")
@@ -107,7 +107,7 @@ def clean(cache: Path) -> None:
                 shutil.rmtree(place / left, ignore_errors=True)
 
 
-async def _announced(packing: Awaitable[None], repository: Repository, say: Say) -> None:
+async def _announce_if_slow(packing: Awaitable[None], repository: Repository, say: Say) -> None:
     """Wait for a pack; one that takes long is announced."""
     task = asyncio.ensure_future(packing)
     try:
@@ -179,29 +179,29 @@ class _Packer:
                 break
         return None
 
-    async def _pack_objects(self, below: Sequence[Layer]) -> Finished:
+    async def _pack_objects(self, below: Sequence[Layer]) -> ProcessResult:
         promised = ["--missing=allow-any"] if _promisors(self._repository.git_dir) else []
         words = ["pack-objects", "--revs", "--window=0", "--quiet", *promised, str(self._new / "pack")]
-        return await self._git(*words, stdin="".join(f"{line}\n" for line in self._wanted(below)).encode())
+        return await self._git(*words, stdin="".join(f"{line}\n" for line in self._revisions(below)).encode())
 
-    async def _pack_listed(self, below: Sequence[Layer]) -> Finished:
+    async def _pack_listed(self, below: Sequence[Layer]) -> ProcessResult:
         """Pack what is there of a partial clone without all trees, which `pack-objects` does not go through."""
         words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any")
-        listed = await self._git(*words, *self._wanted(below))
+        listed = await self._git(*words, *self._revisions(below))
         if listed.code != 0:
             return listed
         return await self._git("pack-objects", "--window=0", "--quiet", str(self._new / "pack"), stdin=listed.out)
 
-    def _wanted(self, below: Sequence[Layer]) -> list[str]:
+    def _revisions(self, below: Sequence[Layer]) -> list[str]:
         return [self._commit, *(f"^{layer.commit}" for layer in below[-1:])]
 
-    async def _git(self, *words: str, stdin: bytes = b"") -> Finished:
+    async def _git(self, *words: str, stdin: bytes = b"") -> ProcessResult:
         argv = ["git", *SAFE, *LARGE, *PACKING, f"--git-dir={self._git_dir}", *words]
         limits = GitLimits(mb=walk_mb(object_folders(self._git_dir)), seconds=PACK_SECONDS)
-        start = confined(Start(argv=argv, env=ENV, cwd="/", stdin=stdin), limits)
+        start = confine_git(ProcessStart(argv=argv, env=ENV, cwd="/", stdin=stdin), limits)
         finished = await process.run(start, timeout=PACK_SECONDS, most=MOST_LISTED)
-        if finished.code != 0 and used_up(finished.code, finished.err.decode(errors="replace")):
-            raise limits.exceeded(words[0])
+        if finished.code != 0 and is_over_limit(finished.code, finished.err.decode(errors="replace")):
+            raise limits.over_limit_error(words[0])
         return finished
 
 
@@ -324,12 +324,12 @@ def _forget(place: Path, most: int) -> None:
         shutil.rmtree(entry, ignore_errors=True)
 
 
-def _is_broken(finished: Finished) -> bool:
+def _is_broken(finished: ProcessResult) -> bool:
     words = finished.err.decode(errors="replace")
     return any(sign in words for sign in ("bad object", "bad tree", "missing", "unable to read", "traverse parents"))
 
 
-def _trouble(finished: Finished) -> GitTrouble:
+def _trouble(finished: ProcessResult) -> GitTrouble:
     words = finished.err.decode(errors="replace").strip()[-400:]
     full = "No space left" in words
     hint = "the disk is full: make room, then try again" if full else "is the repository whole? try `git fsck` there"

@@ -35,7 +35,7 @@ async def fold(repository: Repository) -> None:
     pack is gone meanwhile, another process folds.
     """
     small = _small(repository.git_dir / "objects" / "pack")
-    if len(small) <= MOST_PACKS or _maintained(repository.git_dir):
+    if len(small) <= MOST_PACKS or _is_under_maintenance(repository.git_dir):
         return
     with (
         contextlib.suppress(GitTrouble, OutOfResources, FileNotFoundError),
@@ -49,9 +49,9 @@ async def fold(repository: Repository) -> None:
         (made,) = folder.glob("pack/*.idx")
         if not names <= set(names_of(made, width)):
             return
-        with incoming_objects.moved_in(repository, folder):
+        with incoming_objects.move_in(repository, folder):
             _settle(small[0].index.parent)
-            if _maintained(repository.git_dir):
+            if _is_under_maintenance(repository.git_dir):
                 return  # another time: what is there twice harms nobody
             for pack in small:
                 _remove(pack.index)
@@ -85,7 +85,7 @@ def _remove(index: Path) -> None:
             index.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def _maintained(git_dir: Path) -> bool:
+def _is_under_maintenance(git_dir: Path) -> bool:
     """Return whether a `git gc` or `git maintenance` is at work: it fails where a pack goes that it reads."""
     for file in (git_dir / "gc.pid", git_dir / "gc.pid.lock", git_dir / "objects" / "maintenance.lock"):
         with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from corral.world.git import incoming_objects, snapshots
-from corral.world.git.merge_commits import Combined
+from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import Repository, loose_parents
 
 FOLDER = "refs/corral/bases"
@@ -27,16 +27,16 @@ async def pin(repository: Repository, name: str, commit: str) -> None:
         await repository.git("update-ref", ref, commit)
 
 
-async def combined_and_pinned(
-    repository: Repository, name: str, combine: Callable[[Repository], Awaitable[Combined]]
-) -> Combined:
+async def combine_and_pin(
+    repository: Repository, name: str, combine: Callable[[Repository], Awaitable[CombinedCommit]]
+) -> CombinedCommit:
     """Hold a commit that is combined just now: what no ref leads to yet lies where no `git gc` looks."""
     with incoming_objects.quarantine(repository) as folder:
         found = await combine(repository.apart(incoming_objects.environment(folder)))
         if found.commit is None:
             return found
         await incoming_objects.pack_up(repository, folder)
-        with incoming_objects.moved_in(repository, folder):
+        with incoming_objects.move_in(repository, folder):
             await pin(repository, name, found.commit)
     return found
 
@@ -45,24 +45,24 @@ async def release(repository: Repository, run: str, commits: Sequence[str]) -> N
     """Let go of what the work of a run that is done leads to by itself; the rest stays until `clean`."""
     held = [
         each
-        for each in await listed(repository, run)
+        for each in await pinned_commits(repository, run)
         if any(each.commit in loose_parents(repository.git_dir, commit) for commit in commits)
-        or await _in_history(repository, each.commit, commits)
+        or await _is_in_history(repository, each.commit, commits)
     ]
     await snapshots.edit_refs(repository, [(each.ref, None) for each in held])
 
 
 async def remove(repository: Repository, run: str) -> None:
     """Let go of all that is held for a run and its attempts."""
-    await snapshots.edit_refs(repository, [(each.ref, None) for each in await listed(repository, run)])
+    await snapshots.edit_refs(repository, [(each.ref, None) for each in await pinned_commits(repository, run)])
 
 
-async def listed(repository: Repository, run: str) -> list[snapshots.Snapshot]:
+async def pinned_commits(repository: Repository, run: str) -> list[snapshots.Snapshot]:
     """Return what is held for a run and its attempts."""
-    return await snapshots.listed(repository, [f"{FOLDER}/{run}", f"{FOLDER}/{run}-*"])
+    return await snapshots.list_snapshots(repository, [f"{FOLDER}/{run}", f"{FOLDER}/{run}-*"])
 
 
-async def _in_history(repository: Repository, commit: str, commits: Sequence[str]) -> bool:
+async def _is_in_history(repository: Repository, commit: str, commits: Sequence[str]) -> bool:
     for each in commits:
         if (await repository.git("merge-base", "--is-ancestor", commit, each, fine=(0, 1, 128))).code == 0:
             return True

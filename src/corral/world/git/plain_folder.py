@@ -12,7 +12,7 @@ from msgspec import Struct
 from corral.model.errors import BadRequest
 from corral.world import process
 from corral.world.git.repository import ENV, Repository
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.workspace.checkout import WHO
 
 MOST_FILES, MOST_BYTES = 20_000, 1 << 30  #: a folder larger than this is more likely a mistake than a project
@@ -24,7 +24,7 @@ SYSTEM = (
 SYSTEM_THROUGHOUT = ("/boot", "/etc", "/proc", "/sys")  #: no project lies in these
 
 
-class Copied(Struct, frozen=True):
+class CopiedFolder(Struct, frozen=True):
     """A plain folder as it was copied: what stands behind it, its content as a commit, and what a person is told."""
 
     repository: Repository
@@ -32,14 +32,14 @@ class Copied(Struct, frozen=True):
     words: str
 
 
-async def folder_as_repository(folder: Path, state: Path) -> Copied:
+async def folder_as_repository(folder: Path, state: Path) -> CopiedFolder:
     """Stand a hidden repository behind a plain folder, and record the folder's present content as a commit."""
     _refuse_system(folder)
     changed = _refuse_large(folder)
     git_dir = state / "folders" / (folder.name + "-" + _short_hash(str(folder)) + ".git")
     if not (git_dir / "HEAD").exists():
         git_dir.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        await process.run(Start(argv=["git", "init", "--quiet", "--bare", str(git_dir)], env=ENV))
+        await process.run(ProcessStart(argv=["git", "init", "--quiet", "--bare", str(git_dir)], env=ENV))
     repository = Repository(folder, git_dir, work_tree=False)
     await repository.git(f"--work-tree={folder}", "-c", "core.bare=false", "add", "--all")
     tree = await repository.text("write-tree")
@@ -49,7 +49,7 @@ async def folder_as_repository(folder: Path, state: Path) -> Copied:
     finished = await repository.git("commit-tree", tree, "-m", f"{folder} as it was", env=env)
     commit = finished.out.decode().strip()
     await repository.git("update-ref", f"refs/corral/bases/{commit}", commit)
-    return Copied(repository, commit, await _words(repository, tree))
+    return CopiedFolder(repository, commit, await _words(repository, tree))
 
 
 async def _words(repository: Repository, tree: str) -> str:

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from corral.model.errors import BadRequest, CorralError, GitTrouble, OutOfResources
 from corral.world import process
-from corral.world.git.limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confined, limits_of, used_up
-from corral.world.process import Finished, Owner, Start
+from corral.world.git.limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confine_git, is_over_limit, limits_of
+from corral.world.process import Owner, ProcessResult, ProcessStart
 
 OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
 EMPTY_TREE = {
@@ -65,7 +65,7 @@ class BadSubmodules(GitTrouble):
     """A .gitmodules that git refuses."""
 
 
-class Change(Struct, frozen=True):
+class DiffSummary(Struct, frozen=True):
     """What differs between two commits."""
 
     files: tuple[str, ...]
@@ -96,7 +96,7 @@ async def version() -> tuple[int, ...]:
 
 async def _version() -> tuple[int, ...]:
     try:
-        finished = await process.run(Start(argv=["git", "version"], env=ENV))
+        finished = await process.run(ProcessStart(argv=["git", "version"], env=ENV))
     except OutOfResources:
         raise
     except CorralError as error:
@@ -136,12 +136,12 @@ class Repository:
         fine: tuple[int, ...] = (0,),
         sink: Callable[[bytes], object] | None = None,
         more: asyncio.Queue[bytes | None] | None = None,
-    ) -> Finished:
+    ) -> ProcessResult:
         """Run git in this repository; a code that is not `fine` is an error with git's words."""
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
         command = _command(arguments)
         large = LARGE if command in STREAMED else ()
-        start = Start(
+        start = ProcessStart(
             argv=["git", *SAFE, *large, *place, *arguments],
             env={**ENV, **self._apart, **(env or {})},
             cwd=str(self.folder),
@@ -168,12 +168,12 @@ class Repository:
         name = await self.text("symbolic-ref", "--quiet", "HEAD", fine=(0, 1, 128))
         return name.removeprefix("refs/heads/") or None
 
-    async def change(self, base: str | None, commit: str) -> Change:
+    async def change(self, base: str | None, commit: str) -> DiffSummary:
         """Return which files differ between two commits, and by how much."""
         out = (await self.git("diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)).out
         return _change(out)
 
-    async def change_and_sha256(self, base: str | None, commit: str) -> tuple[Change, str]:
+    async def change_and_sha256(self, base: str | None, commit: str) -> tuple[DiffSummary, str]:
         """Return what `change` does, and the hash of the whole change as `patch` writes it; git is asked once."""
         for by in ((), LARGE):
             with contextlib.suppress(OverLimit):
@@ -181,7 +181,7 @@ class Repository:
         words = (*LARGE, "diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
         return _change((await self.git(*words)).out), await self._ids_sha256(base, commit)
 
-    async def _change_and_sha256(self, base: str | None, commit: str, by: tuple[str, ...]) -> tuple[Change, str]:
+    async def _change_and_sha256(self, base: str | None, commit: str, by: tuple[str, ...]) -> tuple[DiffSummary, str]:
         digest, head = hashlib.sha256(), bytearray()
         over = False  # the rows of the numbers, each with a NUL at its end; a NUL alone; then the patch
 
@@ -265,7 +265,7 @@ class Repository:
                 rules.append(f"skiplist={list_.name}")
             words = [f"--strict={','.join(rules)}", "--fix-thin", "--threads=1", "--stdin"]
             argv = ["git", *SAFE, *LARGE, f"--git-dir={self.git_dir}", "index-pack", *words]
-            begin = Start(
+            begin = ProcessStart(
                 argv=argv,
                 env={**ENV, **env},
                 cwd=str(self.folder),
@@ -281,7 +281,7 @@ class Repository:
         person = {name: value for name in ("HOME", "XDG_CONFIG_HOME") if (value := os.environ.get(name))}
         env = {**ENV, **person}
         del env["GIT_CONFIG_GLOBAL"], env["GIT_CONFIG_NOSYSTEM"]
-        start = Start(
+        start = ProcessStart(
             argv=["git", *SAFE, "config", "--get-regexp", r"^user\.(name|email)$"], env=env, cwd=str(self.folder)
         )
         pairs = dict(
@@ -305,19 +305,19 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 async def run_git(
-    start: Start,
+    start: ProcessStart,
     command: str,
     limits: GitLimits | None,
     fine: Sequence[int] = (0,),
     talk: tuple[Callable[[bytes], object] | None, asyncio.Queue[bytes | None] | None] = (None, None),
-) -> Finished:
+) -> ProcessResult:
     """Run git to its end; with limits where it reads what an agent wrote."""
     sink, more = talk
     if limits is None:
         ended = await process.run(start, sink=sink, more=more)
     else:
         try:
-            ended = await process.run(confined(start, limits), timeout=limits.seconds, sink=sink, more=more)
+            ended = await process.run(confine_git(start, limits), timeout=limits.seconds, sink=sink, more=more)
         except process.TooSlow:
             raise GitTrouble(f"git {command} did not end within {limits.seconds:.0f} s: the work is too much") from None
     if ended.code not in fine:
@@ -325,7 +325,7 @@ async def run_git(
     return ended
 
 
-def trouble(command: str, finished: Finished, limits: GitLimits | None = None) -> GitTrouble:
+def trouble(command: str, finished: ProcessResult, limits: GitLimits | None = None) -> GitTrouble:
     """Return what git's words mean, with a hint for what a user can do about it."""
     words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
     if locked_by := LOCKED.search(words):
@@ -334,8 +334,8 @@ def trouble(command: str, finished: Finished, limits: GitLimits | None = None) -
             f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
             hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
         )
-    if limits and used_up(finished.code, words):
-        return limits.exceeded(command)
+    if limits and is_over_limit(finished.code, words):
+        return limits.over_limit_error(command)
     if "gitmodules" in words:
         part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
         return BadSubmodules(
@@ -360,7 +360,7 @@ def age(file: Path) -> str:
     return f", {seconds:.0f} seconds old"
 
 
-def _change(numbers: bytes) -> Change:
+def _change(numbers: bytes) -> DiffSummary:
     files: list[str] = []
     lines: list[tuple[int, int]] = []
     for row in numbers.split(b"\0"):
@@ -368,7 +368,7 @@ def _change(numbers: bytes) -> Change:
             plus, minus, name = row.split(b"\t", 2)
             files.append(name.decode(errors="replace"))
             lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
-    return Change(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
+    return DiffSummary(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
 
 
 def loose_tree(git_dir: Path, commit: str) -> str | None:
@@ -396,7 +396,7 @@ def _loose_commit(git_dir: Path, commit: str) -> bytes:
     return whole if found.hexdigest() == commit else b""
 
 
-class Found(Struct, frozen=True):
+class DiscoveredRepository(Struct, frozen=True):
     """A repository and where its HEAD stands."""
 
     repository: Repository
@@ -404,7 +404,7 @@ class Found(Struct, frozen=True):
     branch: str | None  #: None: detached
 
 
-async def discover(folder: Path) -> Found | None:
+async def discover(folder: Path) -> DiscoveredRepository | None:
     """Return the repository that holds `folder`, or None where there is none."""
     probe = Repository(folder, folder)
     asked = (
@@ -420,7 +420,7 @@ async def discover(folder: Path) -> Found | None:
     if finished.code == 0 and len(lines) == 5:
         repository = Repository(Path(lines[4]), (folder / lines[1]).resolve())
         branch = lines[3].removeprefix("refs/heads/") if lines[3].startswith("refs/heads/") else None
-        return Found(repository, lines[2], branch)
+        return DiscoveredRepository(repository, lines[2], branch)
     words = finished.err.decode(errors="replace").strip()
     if "dubious ownership" in words:
         raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
@@ -434,7 +434,7 @@ async def discover(folder: Path) -> Found | None:
     git_dir = (folder / lines[1]).resolve()
     top = await probe.text("rev-parse", "--show-toplevel", fine=(0, 128))
     repository = Repository(Path(top), git_dir) if top else Repository(git_dir, git_dir)
-    return Found(repository, await repository.commit_of("HEAD"), await repository.branch())
+    return DiscoveredRepository(repository, await repository.commit_of("HEAD"), await repository.branch())
 
 
 def empty_tree(like: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from corral.model.merge import Choice, Conflict, Side
-from corral.world.git.merge_commits import Merged
+from corral.world.git.merge_commits import MergeResult
 from corral.world.git.repository import GITLINK, Repository
 
 Preferred = Literal["ours", "theirs"]
@@ -42,7 +42,7 @@ async def edit_tree(repository: Repository, tree: str, entries: Mapping[str, tup
         return (await repository.git("write-tree", env=env)).out.decode().strip()
 
 
-async def settle(repository: Repository, merged: Merged, choices: Mapping[str, Choice]) -> Merged:
+async def settle(repository: Repository, merged: MergeResult, choices: Mapping[str, Choice]) -> MergeResult:
     """Put what was chosen in its place; what nobody chose stays in conflict."""
     entries: dict[str, tuple[str, str] | None] = {}
     left: list[Conflict] = []
@@ -54,21 +54,21 @@ async def settle(repository: Repository, merged: Merged, choices: Mapping[str, C
             entries[conflict.path] = conflict.modes[1] or conflict.modes[2] or "100644", choice.blob
         else:
             entries[conflict.path] = _version(conflict, choice.side or "ours")
-    return Merged(await edit_tree(repository, merged.tree, entries), tuple(left))
+    return MergeResult(await edit_tree(repository, merged.tree, entries), tuple(left))
 
 
-async def prefer(repository: Repository, merged: Merged, side: Preferred) -> Merged:
+async def prefer(repository: Repository, merged: MergeResult, side: Preferred) -> MergeResult:
     """Where both sides changed the same lines, take one side's; the other's changes elsewhere in the file stay."""
     entries: dict[str, tuple[str, str] | None] = {}
     left: list[Conflict] = []
     for conflict in merged.conflicts:
         if conflict.kind in UNDECIDABLE:
             left.append(conflict)
-        elif conflict.kind in ("contents", "add/add") and _texts(conflict):
+        elif conflict.kind in ("contents", "add/add") and _are_texts(conflict):
             entries[conflict.path] = _mode(conflict, side), await _both(repository, conflict, side)
         else:
             entries[conflict.path] = _version(conflict, side)
-    return Merged(await edit_tree(repository, merged.tree, entries), tuple(left))
+    return MergeResult(await edit_tree(repository, merged.tree, entries), tuple(left))
 
 
 def _version(conflict: Conflict, side: Side) -> tuple[str, str] | None:
@@ -77,7 +77,7 @@ def _version(conflict: Conflict, side: Side) -> tuple[str, str] | None:
     return (mode, blob) if mode and blob else None
 
 
-def _texts(conflict: Conflict) -> bool:
+def _are_texts(conflict: Conflict) -> bool:
     modes = [mode for mode in conflict.modes if mode]
     return bool(conflict.ours and conflict.theirs) and all(mode in ("100644", "100755") for mode in modes)
 

@@ -56,7 +56,7 @@ def _lay(made: Workspace, git_dir: Path, own: Sequence[str]) -> None:
     (git_dir / "config").write_text(
         "[core]\n\tbare = false\n" + (form if sha256 else "\trepositoryformatversion = 0\n")
     )
-    (git_dir / "info/exclude").write_bytes(checkout.excluded(made.tree) or checkout.DROPPINGS.encode())
+    (git_dir / "info/exclude").write_bytes(checkout.exclude_rules(made.tree) or checkout.DROPPINGS.encode())
     (git_dir / "HEAD").write_text("ref: refs/heads/snapshot\n")
 
 
@@ -80,7 +80,7 @@ async def take(repository: Repository, place: Path, attempt: str, now: datetime,
     ref = f"refs/corral/snapshots/{attempt}/{stamp(now)}"
     await fetch(repository, bundle, [f"refs/heads/snapshot:{ref}"], base or "")
     bundle.unlink()
-    kept = await listed(repository, [f"refs/corral/snapshots/{attempt}"])
+    kept = await list_snapshots(repository, [f"refs/corral/snapshots/{attempt}"])
     for old in kept[:-KEPT]:
         await repository.git("update-ref", "-d", old.ref)
     return ref
@@ -99,7 +99,7 @@ def stamp(now: datetime) -> str:
     return now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
 
 
-async def listed(repository: Repository, prefixes: Sequence[str]) -> list[Snapshot]:
+async def list_snapshots(repository: Repository, prefixes: Sequence[str]) -> list[Snapshot]:
     """Return what is kept below these refs, oldest first."""
     out = await repository.text("for-each-ref", "--format=%(refname) %(objectname)", "--sort=refname", *prefixes)
     found: list[Snapshot] = []

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from typing import Protocol, cast
 
-from corral.config.settings import Notify
+from corral.config.settings import NotifySettings
 from corral.model import ENCODER, Entry, InboxEntry
 
 
@@ -18,7 +18,7 @@ class Channel(Protocol):
         ...
 
 
-async def notify(entry: Entry, ways: Notify) -> list[str]:
+async def notify(entry: Entry, ways: NotifySettings) -> list[str]:
     """Try every channel; return what did not work, in words. None of it can hold up a run for long."""
     own = {"bell": ways.bell, "desktop": ways.desktop, "command": ways.command, "webhook": ways.webhook}
     wanted: dict[str, bool | str | None] = {**own, **ways.others}

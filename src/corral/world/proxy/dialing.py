@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from corral.model.errors import BadRequest
 from corral.world.proxy import http1
-from corral.world.proxy.listener import Peer, Refused
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.listener import Peer, RequestRefused
+from corral.world.proxy.secret import SecretValue
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]  #: a name and a port -> addresses
-Refusal = Callable[[str], str | None]  #: an address -> why it may not be reached
+RefusalCheck = Callable[[str], str | None]  #: an address -> why it may not be reached
 
 
 class LookUp:
@@ -41,13 +41,13 @@ class Hop(Struct, frozen=True):
 
     host: str
     port: int
-    credential: Secret | None = None
+    credential: SecretValue | None = None
 
     def fields(self) -> list[tuple[str, str]]:
         return [("Proxy-Authorization", f"Basic {self.credential.reveal()}")] if self.credential else []
 
 
-class Chain(Struct, frozen=True):
+class ProxyChain(Struct, frozen=True):
     """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say."""
 
     tls: Hop | None = None
@@ -62,7 +62,7 @@ class Chain(Struct, frozen=True):
         return None if here or left_out else self.plain if plain else self.tls
 
 
-def chain(environment: Mapping[str, str]) -> Chain | None:
+def chain(environment: Mapping[str, str]) -> ProxyChain | None:
     """Read the proxies that this machine goes through."""
 
     def setting(name: str) -> str:
@@ -72,7 +72,7 @@ def chain(environment: Mapping[str, str]) -> Chain | None:
     but = tuple(
         word.strip().lower().lstrip("*").lstrip(".") or "*" for word in setting("NO_PROXY").split(",") if word.strip()
     )
-    found = Chain(_hop(setting("HTTPS_PROXY") or every), _hop(setting("HTTP_PROXY") or every), but)
+    found = ProxyChain(_hop(setting("HTTPS_PROXY") or every), _hop(setting("HTTP_PROXY") or every), but)
     return found if found.tls or found.plain else None
 
 
@@ -90,34 +90,38 @@ def _hop(url: str) -> Hop | None:
     credential = None
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        credential = Secret(base64.b64encode(pair.encode()).decode())
+        credential = SecretValue(base64.b64encode(pair.encode()).decode())
     return Hop(parts.hostname, port, credential)
 
 
 class Dialer:
     """Connects to hosts; `resolve` is asked once for each connection, so that no second answer can differ."""
 
-    def __init__(self, *, resolve: Resolve | None = None, through: Chain | None = None, seconds: float = 30.0) -> None:
+    def __init__(
+        self, *, resolve: Resolve | None = None, through: ProxyChain | None = None, seconds: float = 30.0
+    ) -> None:
         self._resolve, self._through, self._seconds = resolve or LookUp(), through, seconds
 
     def hop(self, host: str, *, plain: bool) -> Hop | None:
         return self._through.hop(host, plain=plain) if self._through else None
 
-    async def connect(self, host: str, port: int, refusal: Refusal) -> Peer:
+    async def connect(self, host: str, port: int, refusal: RefusalCheck) -> Peer:
         """Connect directly, where none of the addresses is refused."""
         try:
             async with asyncio.timeout(self._seconds):
                 addresses = await self._addresses(host, port)
                 for address in addresses:
                     if why := refusal(address):
-                        raise Refused(403, why)
+                        raise RequestRefused(403, why)
                 return await _first_of(addresses, port)
         except TimeoutError:
-            raise Refused(504, f"{host}:{port} could not be reached within {self._seconds:.0f} s") from None
+            raise RequestRefused(504, f"{host}:{port} could not be reached within {self._seconds:.0f} s") from None
         except socket.gaierror:
-            raise Refused(502, f"{host} is not known") from None
+            raise RequestRefused(502, f"{host} is not known") from None
         except OSError as error:
-            raise Refused(502, f"{host}:{port} could not be reached: {error.strerror or 'no connection'}") from None
+            raise RequestRefused(
+                502, f"{host}:{port} could not be reached: {error.strerror or 'no connection'}"
+            ) from None
 
     async def connect_over(self, hop: Hop, host: str, port: int, *, tunnel: bool) -> Peer:
         """Connect by this machine's own proxy; it looks names up itself, so their addresses cannot be asked about."""
@@ -135,7 +139,7 @@ class Dialer:
             raise
         if status != 200:
             await peer.close()
-            raise Refused(502, f"{place} was refused by this machine's own proxy ({status})")
+            raise RequestRefused(502, f"{place} was refused by this machine's own proxy ({status})")
         return peer
 
     async def _addresses(self, host: str, port: int) -> list[str]:
@@ -160,6 +164,8 @@ async def secure(peer: Peer, context: ssl.SSLContext, host: str, seconds: float)
     try:
         await peer.writer.start_tls(context, server_hostname=host, ssl_handshake_timeout=seconds)
     except ssl.SSLCertVerificationError as error:
-        raise Refused(502, f"{host} showed no certificate that is trusted here: {error.verify_message}") from None
+        raise RequestRefused(
+            502, f"{host} showed no certificate that is trusted here: {error.verify_message}"
+        ) from None
     except (OSError, TimeoutError) as error:
-        raise Refused(502, f"{host} speaks no TLS that we understand: {type(error).__name__}") from None
+        raise RequestRefused(502, f"{host} speaks no TLS that we understand: {type(error).__name__}") from None

@@ -12,11 +12,18 @@ from typing import Protocol
 
 from corral.world.proxy import first_words, http1
 from corral.world.proxy.dialing import Dialer
-from corral.world.proxy.exchange import Back, carry
-from corral.world.proxy.first_words import Ahead, Check, WrongServer
-from corral.world.proxy.http1 import PIECE_BYTES, Malformed, Request
-from corral.world.proxy.listener import Client, Doorway, Limits, Peer, ProxyListener, Refused
-from corral.world.proxy.secret import Secret
+from corral.world.proxy.exchange import AnswerFilter, carry
+from corral.world.proxy.first_words import Check, PeekReader, WrongServer
+from corral.world.proxy.http1 import PIECE_BYTES, HttpRequest, MalformedMessage
+from corral.world.proxy.listener import (
+    ConnectionLimits,
+    Peer,
+    ProxyClient,
+    ProxyEndpoint,
+    ProxyListener,
+    RequestRefused,
+)
+from corral.world.proxy.secret import SecretValue
 
 SWITCHED = re.compile(rb"HTTP/1\.[01] 101\b")
 PACKET = re.compile(rb"[0-9a-f]{4}")  #: the size of a packet of git
@@ -57,7 +64,7 @@ async def tunnel(client: Peer, upstream: Peer, check: Check | None, idle_seconds
             idle.reschedule(loop.time() + idle_seconds)
 
         async def there() -> None:
-            ahead = Ahead(client.reader)
+            ahead = PeekReader(client.reader)
             spoken = await first_words.kind(ahead) if check else "other"
             if check and spoken == "tls":
                 await first_words.check_greeting(ahead, check)
@@ -86,7 +93,9 @@ async def _pump(source: _Source, target: Peer, alive: Callable[[], None]) -> Non
         target.writer.write_eof()
 
 
-async def _one_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answer, alive: Callable[[], None]) -> None:
+async def _one_request(
+    ahead: PeekReader, upstream: Peer, check: Check, answer: _Answer, alive: Callable[[], None]
+) -> None:
     """Carry one plain request to the server it is checked for; a second could name another."""
     try:
         lines = await http1.read_head(ahead)
@@ -97,12 +106,12 @@ async def _one_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answ
         framing = http1.request_framing(request)
         upgrade = [("Upgrade", value) for value in http1.values(request.fields, "upgrade")]
         last = [*upgrade, ("Connection", "Upgrade" if upgrade else "close")]
-        fields = [*http1.carried(request.fields), *http1.framing_fields(request), *last]
+        fields = [*http1.end_to_end_fields(request.fields), *http1.framing_fields(request), *last]
         await upstream.send(http1.encode(f"{request.method} {request.target} HTTP/1.{request.minor}", fields))
         async for piece in http1.read_body(ahead, framing):
             alive()
-            await upstream.send(http1.framed(piece, chunked=framing == "chunked"))
-    except Malformed as malformed:
+            await upstream.send(http1.frame(piece, chunked=framing == "chunked"))
+    except MalformedMessage as malformed:
         raise WrongServer(f"plain HTTP that cannot be checked: {malformed}", plain=True) from None
     if framing == "chunked":
         await upstream.send(b"0\r\n\r\n")
@@ -114,7 +123,7 @@ async def _one_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answ
         raise WrongServer("plain HTTP asked twice over one connection")
 
 
-async def _git_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answer) -> None:
+async def _git_request(ahead: PeekReader, upstream: Peer, check: Check, answer: _Answer) -> None:
     """Carry the request of git://; what follows waits until a git server has answered: to others it could be HTTP."""
     await upstream.send(await first_words.git_request(ahead, check))
     await answer.began.wait()
@@ -122,11 +131,11 @@ async def _git_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answ
         raise WrongServer("git:// was answered by something else than git")
 
 
-MOST_TOLD = 1000
+MOST_REPORTED = 1000
 PLACE = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,255}))(?::(?P<port>\d{1,5}))?")
 WHOLE = re.compile(r"http://(?P<place>[^/?#]*)(?P<path>[/?][^#]*)?", re.IGNORECASE)
 
-Told = Callable[[str, int, bool, str], None]  #: host, port, allowed, why not
+OnDecision = Callable[[str, int, bool, str], None]  #: host, port, allowed, why not
 
 
 class Rule(Protocol):
@@ -136,7 +145,7 @@ class Rule(Protocol):
     def address_refusal(self, host: str, port: int, reached: str) -> str | None: ...
 
 
-class Egress(Doorway):
+class Egress(ProxyEndpoint):
     """Serves a listening socket: CONNECT for all that is encrypted, whole URLs for plain HTTP.
 
     `token`, where the socket can be reached by others than the box: who comes must give it as the password of
@@ -147,24 +156,26 @@ class Egress(Doorway):
         self,
         listener: socket.socket,
         rule: Rule,
-        told: Told,
+        told: OnDecision,
         *,
         dialer: Dialer | None = None,
-        limits: Limits | None = None,
-        token: Secret | None = None,
+        limits: ConnectionLimits | None = None,
+        token: SecretValue | None = None,
     ) -> None:
         self._rule, self._told = rule, _Once(told)
-        self._limits = limits or Limits()
+        self._limits = limits or ConnectionLimits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self._token = token
         super().__init__(ProxyListener(listener, self._answer, self._limits, gateway="the box's way out"))
 
-    async def _answer(self, client: Client) -> None:
+    async def _answer(self, client: ProxyClient) -> None:
         request = await client.request(self._limits.head_seconds)
         if request is None:
             return
         if self._token and not _gives(request, self._token):
-            raise Refused(407, "the token of this attempt is needed", ("Proxy-Authenticate", 'Basic realm="corral"'))
+            raise RequestRefused(
+                407, "the token of this attempt is needed", ("Proxy-Authenticate", 'Basic realm="corral"')
+            )
         if request.method == "CONNECT":
             host, port = _place(request.target, None)
             async with await self._reach(host, port, plain=False) as upstream:
@@ -180,7 +191,7 @@ class Egress(Doorway):
             why = self._rule.address_refusal(host, port, host)
         if why:
             self._told(host, port, why)
-            raise Refused(403, why)
+            raise RequestRefused(403, why)
         if hop:
             self._told(host, port, "")
             return await self._dialer.connect_over(hop, host, port, tunnel=not plain)
@@ -188,13 +199,13 @@ class Egress(Doorway):
             upstream = await self._dialer.connect(
                 host, port, lambda found: self._rule.address_refusal(host, port, found)
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             self._told(host, port, str(refused) if refused.status == 403 else "")
             raise
         self._told(host, port, "")
         return upstream
 
-    async def _tunnel(self, client: Client, upstream: Peer, host: str, port: int) -> None:
+    async def _tunnel(self, client: ProxyClient, upstream: Peer, host: str, port: int) -> None:
         client.answered = True
         await client.send(b"HTTP/1.1 200 Connected\r\n\r\n")
         try:
@@ -211,41 +222,41 @@ class Egress(Doorway):
             else:
                 client.cut()
 
-    async def _forward(self, client: Client, request: Request) -> None:
+    async def _forward(self, client: ProxyClient, request: HttpRequest) -> None:
         found = WHOLE.fullmatch(request.target)
         if not found:
-            raise Malformed(400, "a proxy is asked with CONNECT, or with a whole http:// URL")
+            raise MalformedMessage(400, "a proxy is asked with CONNECT, or with a whole http:// URL")
         host, port = _place(found["place"], 80)
         ending = http1.framing_fields(request)  # refused before anybody is connected to
         path = found["path"] or "/"
-        place, target = _written(host, port), path if path.startswith("/") else f"/{path}"
+        place, target = _host_and_port(host, port), path if path.startswith("/") else f"/{path}"
         async with await self._reach(host, port, plain=True) as upstream:
             hop = self._dialer.hop(host, plain=True)
             first = f"{request.method} {f'http://{place}{target}' if hop else target} HTTP/1.1"
             # The host that was asked about is the host that is named, whatever stood in the Host field.
-            fields = [("Host", place), *http1.carried(request.fields, but=("host", "expect"))]
+            fields = [("Host", place), *http1.end_to_end_fields(request.fields, but=("host", "expect"))]
             fields += [*ending, ("Connection", "close"), *(hop.fields() if hop else [])]
             await upstream.send(http1.encode(first, fields))
-            await carry(client, request, upstream, Back(), self._limits.idle_seconds)
+            await carry(client, request, upstream, AnswerFilter(), self._limits.idle_seconds)
 
 
 class _Once:
     """Tells each decision about a host once, and stops where somebody makes names up."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: OnDecision) -> None:
         self._told = told
         self._known: set[tuple[str, int, str]] = set()
 
     def __call__(self, host: str, port: int, why: str) -> None:
-        if (host, port, why) in self._known or len(self._known) > MOST_TOLD:
+        if (host, port, why) in self._known or len(self._known) > MOST_REPORTED:
             return
         self._known.add((host, port, why))
-        if len(self._known) > MOST_TOLD:
-            host, port, why = "*", 0, f"more than {MOST_TOLD} hosts were asked for: no more are told"
+        if len(self._known) > MOST_REPORTED:
+            host, port, why = "*", 0, f"more than {MOST_REPORTED} hosts were asked for: no more are told"
         self._told(host, port, not why, why)
 
 
-def _gives(request: Request, token: Secret) -> bool:
+def _gives(request: HttpRequest, token: SecretValue) -> bool:
     for value in http1.values(request.fields, "proxy-authorization"):
         scheme, _, encoded = value.partition(" ")
         with contextlib.suppress(ValueError):
@@ -258,11 +269,11 @@ def _place(text: str, default: int | None) -> tuple[str, int]:
     found = PLACE.fullmatch(text)
     port = int(found["port"]) if found and found["port"] else default
     if not found or not port or port > 65535:
-        raise Malformed(400, "a host and a port are needed")
+        raise MalformedMessage(400, "a host and a port are needed")
     return (found["six"] or found["name"]).lower().removesuffix("."), port
 
 
-def _written(host: str, port: int) -> str:
+def _host_and_port(host: str, port: int) -> str:
     name = f"[{host}]" if ":" in host else host
     return name if port == 80 else f"{name}:{port}"
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from corral.world.proxy import http1
-from corral.world.proxy.http1 import Malformed, Request, Response
-from corral.world.proxy.listener import Client, Peer, together
+from corral.world.proxy.http1 import HttpRequest, HttpResponse, MalformedMessage
+from corral.world.proxy.listener import Peer, ProxyClient, together
 
 MOST_INTERIM = 10
 MOST_AFTER_BYTES = 1 << 20
 
 
-class Back:
+class AnswerFilter:
     """How an answer goes back: as it came."""
 
     same_length = True  #: its body is as long as it said
@@ -22,9 +22,9 @@ class Back:
     def broke_off(self) -> None:
         """Note that the other side's connection failed before it answered."""
 
-    def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
+    def head(self, response: HttpResponse) -> tuple[str, list[tuple[str, str]]]:
         """Return the reason and the fields that go on."""
-        return response.reason, http1.carried(response.fields)
+        return response.reason, http1.end_to_end_fields(response.fields)
 
     def piece(self, data: bytes) -> bytes:
         return data
@@ -34,7 +34,9 @@ class Back:
         return b""
 
 
-async def carry(client: Client, request: Request, upstream: Peer, back: Back, idle_seconds: float) -> None:
+async def carry(
+    client: ProxyClient, request: HttpRequest, upstream: Peer, back: AnswerFilter, idle_seconds: float
+) -> None:
     """Send a request's body up and its answer back; its head went up before. Over when either side leaves."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(idle_seconds) as idle:
@@ -48,7 +50,7 @@ async def carry(client: Client, request: Request, upstream: Peer, back: Back, id
             upstream.writer.transport.abort()  # one request for each connection: nothing more is said over it
 
 
-async def _up(client: Client, request: Request, upstream: Peer, alive: Callable[[], None]) -> None:
+async def _up(client: ProxyClient, request: HttpRequest, upstream: Peer, alive: Callable[[], None]) -> None:
     """Carry the body, then watch for the client to leave: it waits for an answer and has nothing more to say."""
     framing = http1.request_framing(request)
     chunked = framing == "chunked"
@@ -57,17 +59,17 @@ async def _up(client: Client, request: Request, upstream: Peer, alive: Callable[
     listens = True
     async for piece in http1.read_body(client.reader, framing):
         alive()
-        listens = listens and await _sent(upstream, http1.framed(piece, chunked=chunked))
+        listens = listens and await _try_send(upstream, http1.frame(piece, chunked=chunked))
     if chunked and listens:
-        await _sent(upstream, b"0\r\n\r\n")
+        await _try_send(upstream, b"0\r\n\r\n")
     after = 0
     while piece := await client.reader.read(http1.PIECE_BYTES):
         after += len(piece)
         if after > MOST_AFTER_BYTES:
-            raise Malformed(400, "more than one request over one connection")
+            raise MalformedMessage(400, "more than one request over one connection")
 
 
-async def _sent(upstream: Peer, data: bytes) -> bool:
+async def _try_send(upstream: Peer, data: bytes) -> bool:
     """Send; False where nobody takes it any more: its answer, given early, may still be read."""
     try:
         await upstream.send(data)
@@ -76,7 +78,9 @@ async def _sent(upstream: Peer, data: bytes) -> bool:
     return True
 
 
-async def _down(client: Client, request: Request, upstream: Peer, back: Back, alive: Callable[[], None]) -> None:
+async def _down(
+    client: ProxyClient, request: HttpRequest, upstream: Peer, back: AnswerFilter, alive: Callable[[], None]
+) -> None:
     try:
         response = await _final(upstream)
     except ConnectionError:  # of the other side alone: a client that resets its connection is one that left
@@ -99,24 +103,24 @@ async def _down(client: Client, request: Request, upstream: Peer, back: Back, al
         async for piece in http1.read_body(upstream.reader, framing, 502):
             alive()
             if data := back.piece(piece):
-                await client.send(http1.framed(data, chunked=chunked))
+                await client.send(http1.frame(data, chunked=chunked))
     except BaseException:
         if not chunked and not sized:  # a plain end would look like the end of the body
             client.cut()
         raise
     back.whole = True
     rest = back.rest()
-    await client.send((http1.framed(rest, chunked=chunked) if rest else b"") + (b"0\r\n\r\n" if chunked else b""))
+    await client.send((http1.frame(rest, chunked=chunked) if rest else b"") + (b"0\r\n\r\n" if chunked else b""))
 
 
-async def _final(upstream: Peer) -> Response:
+async def _final(upstream: Peer) -> HttpResponse:
     for _ in range(MOST_INTERIM):
         lines = await http1.read_head(upstream.reader, 502)
         if lines is None:
-            raise http1.Cut("ended without an answer")
+            raise http1.IncompleteMessage("ended without an answer")
         response = http1.response_of(lines)
         if response.status >= 200:
             return response
         if response.status == 101:
             break
-    raise Malformed(502, "the other side never gave its answer")
+    raise MalformedMessage(502, "the other side never gave its answer")

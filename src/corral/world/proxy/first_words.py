@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from corral.world.proxy.http1 import MOST_HEAD_BYTES, PIECE_BYTES, Reader, Request, values
+from corral.world.proxy.http1 import MOST_HEAD_BYTES, PIECE_BYTES, ByteReader, HttpRequest, values
 
 HANDSHAKE, CLIENT_HELLO, SERVER_NAME = 22, 1, 0
 RECORDS = range(20, 25)  #: types of TLS records
@@ -34,10 +34,10 @@ class WrongServer(ConnectionError):
         self.git = git  #: it was git://
 
 
-class Ahead:
+class PeekReader:
     """A reader whose first bytes can be looked at before they are read."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
         self.held = b""
 
@@ -64,7 +64,7 @@ class Ahead:
         return piece
 
 
-async def kind(ahead: Ahead) -> Kind:
+async def kind(ahead: PeekReader) -> Kind:
     """Tell what a client speaks, as soon as that can be seen."""
     while (found := kind_of(ahead.held)) is None:
         if not await ahead.more():
@@ -87,17 +87,17 @@ def kind_of(start: bytes) -> Kind | None:
     return "http" if len(start) > MOST_LINE_BYTES else None  # so long a line is refused, unless it is a request
 
 
-async def check_greeting(ahead: Ahead, check: Check) -> None:
+async def check_greeting(ahead: PeekReader, check: Check) -> None:
     """Look at all of a TLS greeting, and ask about the name in it."""
-    while (greeting := joined(ahead.held)) is None:
+    while (greeting := join_records(ahead.held)) is None:
         if len(ahead.held) > MOST_HELLO_BYTES or not await ahead.more():
             raise WrongServer("TLS began with a greeting that does not end")
-    name = asked_name(greeting)
+    name = server_name(greeting)
     if name is not None and not check(name):
         raise WrongServer("TLS asked for another server by that way")
 
 
-def joined(raw: bytes) -> bytes | None:
+def join_records(raw: bytes) -> bytes | None:
     """Return the greeting that one or more TLS records hold; None where there is more to come."""
     greeting = b""
     while raw:
@@ -115,7 +115,7 @@ def joined(raw: bytes) -> bytes | None:
     return None
 
 
-def asked_name(greeting: bytes) -> str | None:
+def server_name(greeting: bytes) -> str | None:
     """Return the server's name that a TLS greeting asks for."""
     at = 4 + 2 + 32  # kind and size, version, random
     for width in (1, 2, 1):  # what was resumed, ciphers, compressions
@@ -141,7 +141,7 @@ def _only_name(listed: bytes) -> str:
     return name.decode("latin-1").lower().removesuffix(".")
 
 
-def check_host(request: Request, check: Check) -> None:
+def check_host(request: HttpRequest, check: Check) -> None:
     """Ask about the server that a plain request names: in its Host field, and in its target if that is a whole URL."""
     hosts = values(request.fields, "host")
     if len(hosts) > 1 or (not hosts and request.minor == 1):
@@ -155,7 +155,7 @@ def check_host(request: Request, check: Check) -> None:
             raise WrongServer("plain HTTP asked for another server by that way", plain=True)
 
 
-async def git_request(ahead: Ahead, check: Check) -> bytes:
+async def git_request(ahead: PeekReader, check: Check) -> bytes:
     """Read the request of git:// and ask about the server that it names; return it whole."""
     size = int(ahead.held[:4], 16)
     while len(ahead.held) < size:

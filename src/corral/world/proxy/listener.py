@@ -12,20 +12,20 @@ from typing import Any, Self
 from msgspec import Struct
 
 from corral.world.proxy import http1
-from corral.world.proxy.http1 import Cut, Malformed, Request
+from corral.world.proxy.http1 import HttpRequest, IncompleteMessage, MalformedMessage
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 1 << 20
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     most_connections: int = 256
     head_seconds: float = 30.0  #: for a whole request head
     connect_seconds: float = 30.0  #: for the look-up and the connection together
     idle_seconds: float = 900.0  #: without a byte either way
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """What was asked for is not given: a status and one line that says why."""
 
     def __init__(self, status: int, words: str, *fields: tuple[str, str]) -> None:
@@ -68,18 +68,18 @@ class Peer:
             self.writer.transport.abort()
 
 
-class Client(Peer):
+class ProxyClient(Peer):
     """Who came through the door."""
 
     answered = False  #: a status has been sent: too late for another
 
-    async def request(self, seconds: float) -> Request | None:
+    async def request(self, seconds: float) -> HttpRequest | None:
         """Return what is asked for, None where nothing is."""
         try:
             async with asyncio.timeout(seconds):
                 lines = await http1.read_head(self.reader)
         except TimeoutError:
-            raise Refused(408, "the request did not come to its end") from None
+            raise RequestRefused(408, "the request did not come to its end") from None
         return http1.request_of(lines) if lines is not None else None
 
     async def refuse(self, status: int, words: str, *fields: tuple[str, str]) -> None:
@@ -112,7 +112,12 @@ class ProxyListener:
     """Lets clients in and sees to it that each gets an answer or an end."""
 
     def __init__(
-        self, listener: socket.socket, answer: Callable[[Client], Awaitable[None]], limits: Limits, *, gateway: str
+        self,
+        listener: socket.socket,
+        answer: Callable[[ProxyClient], Awaitable[None]],
+        limits: ConnectionLimits,
+        *,
+        gateway: str,
     ) -> None:
         self._listener, self._answer, self._limits, self._gateway = listener, answer, limits, gateway
         self._server: asyncio.Server | None = None
@@ -120,7 +125,7 @@ class ProxyListener:
 
     async def open(self) -> Self:
         self._listener.settimeout(0)
-        self._server = await asyncio.start_server(self._came, sock=self._listener, limit=http1.MOST_HEAD_BYTES)
+        self._server = await asyncio.start_server(self._on_connection, sock=self._listener, limit=http1.MOST_HEAD_BYTES)
         return self
 
     async def close(self) -> None:
@@ -137,12 +142,12 @@ class ProxyListener:
         """How many are in."""
         return len(self._open)
 
-    def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(Client(reader, writer)))
+    def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(ProxyClient(reader, writer)))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
 
-    async def _serve(self, client: Client) -> None:
+    async def _serve(self, client: ProxyClient) -> None:
         try:
             if len(self._open) > self._limits.most_connections:
                 await client.refuse(503, f"{self._gateway}: too many connections at once")
@@ -155,16 +160,16 @@ class ProxyListener:
         finally:
             await client.close()
 
-    async def _attend(self, client: Client) -> None:
+    async def _attend(self, client: ProxyClient) -> None:
         try:
             await self._answer(client)
-        except Refused as refused:
+        except RequestRefused as refused:
             await client.refuse(refused.status, str(refused), *refused.fields)
-        except Malformed as malformed:
+        except MalformedMessage as malformed:
             await client.refuse(malformed.status, f"{self._gateway}: {malformed}")
         except TimeoutError:
             await client.refuse(504, f"{self._gateway}: nothing was heard for too long")
-        except Cut:
+        except IncompleteMessage:
             await client.refuse(502, f"{self._gateway}: the connection was cut")
         except OSError as error:
             await client.refuse(502, f"{self._gateway}: {error.strerror or type(error).__name__}")
@@ -183,7 +188,7 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Doorway:
+class ProxyEndpoint:
     """What answers behind a door, which is open as long as this is entered."""
 
     def __init__(self, door: ProxyListener) -> None:

@@ -15,10 +15,17 @@ from msgspec import Struct
 from corral.model.errors import BadRequest
 from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer, secure
-from corral.world.proxy.exchange import Back, carry
-from corral.world.proxy.http1 import Malformed, Request, Response
-from corral.world.proxy.listener import Client, Doorway, Limits, Peer, ProxyListener, Refused
-from corral.world.proxy.secret import Mask, Secret
+from corral.world.proxy.exchange import AnswerFilter, carry
+from corral.world.proxy.http1 import HttpRequest, HttpResponse, MalformedMessage
+from corral.world.proxy.listener import (
+    ConnectionLimits,
+    Peer,
+    ProxyClient,
+    ProxyEndpoint,
+    ProxyListener,
+    RequestRefused,
+)
+from corral.world.proxy.secret import KeyMask, SecretValue
 
 BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -28,7 +35,7 @@ OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
 OVERRIDING = frozenset({"$httpmethod", "$method", "httpmethod", "_method", "_httpmethod", *OVERRIDES})
 
 
-class Meter(Protocol):
+class AnswerMeter(Protocol):
     """Reads an answer's body as it comes."""
 
     def feed(self, piece: bytes) -> None: ...
@@ -38,10 +45,10 @@ class Meter(Protocol):
         ...
 
 
-class Passage(Protocol):
+class MeteredRequest(Protocol):
     """One request that may cost money, until its answer has ended."""
 
-    def meter(self, content_type: str) -> Meter: ...
+    def meter(self, content_type: str) -> AnswerMeter: ...
 
     def end(self, *, charged: bool, known: bool, answered: bool) -> None:
         """Count it: whether it may have cost money, and whether the meter knows all that it used."""
@@ -51,7 +58,7 @@ class Passage(Protocol):
 class Counter(Protocol):
     """Counts the requests that may cost money; raises Refused where no more may pass."""
 
-    async def enter(self) -> Passage: ...
+    async def enter(self) -> MeteredRequest: ...
 
 
 class Paths(Protocol):
@@ -61,10 +68,10 @@ class Paths(Protocol):
     def costs(self, method: str, path: str) -> bool: ...
 
 
-Denied = Callable[[str, str], None]  #: the method and path of a request that was refused, and why
+OnDenied = Callable[[str, str], None]  #: the method and path of a request that was refused, and why
 
 
-class Gate(Protocol):
+class RequestLimiter(Protocol):
     """Lets requests through as an account has room for them, and hears what its provider says of that."""
 
     async def enter(self) -> None: ...
@@ -74,7 +81,7 @@ class Gate(Protocol):
 class Key(Struct, frozen=True, kw_only=True):
     """A key, what stands for it in the box, and where in a request it may stand."""
 
-    real: Secret
+    real: SecretValue
     placeholder: str  #: not to be guessed where others than the box can reach the socket
     headers: tuple[str, ...] = ("x-api-key", "authorization", "x-goog-api-key", "api-key")
     query: tuple[str, ...] = ()  #: parameters of the URL; Gemini's may be `key`
@@ -123,7 +130,7 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-class Provider(Doorway):
+class ProviderProxy(ProxyEndpoint):
     """Serves a listening socket: every request goes to one place, whatever it says.
 
     `counter` is asked before each request that may cost money, and reads its answer as it passes. Without `paths`
@@ -138,30 +145,32 @@ class Provider(Doorway):
         counter: Counter,
         *,
         dialer: Dialer | None = None,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._upstream, self._key, self._counter = upstream, key, counter
         self.paths: Paths | None = None
-        self.denied: Denied | None = None
-        self.gate: Gate | None = None
-        self._limits = limits or Limits()
+        self.denied: OnDenied | None = None
+        self.gate: RequestLimiter | None = None
+        self._limits = limits or ConnectionLimits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self.trouble: str | None = None  #: why the provider cannot be reached, if the last request found it so
         super().__init__(ProxyListener(listener, self._answer, self._limits, gateway="the model's provider"))
 
-    async def _answer(self, client: Client) -> None:
+    async def _answer(self, client: ProxyClient) -> None:
         request = await client.request(self._limits.head_seconds)
         if request is None:
             return
         if http1.values(request.fields, "upgrade"):
-            raise Refused(426, "no websocket goes this way: use plain HTTP")
+            raise RequestRefused(426, "no websocket goes this way: use plain HTTP")
         if request.method not in METHODS:
-            raise Refused(405, "that method does not go this way")
+            raise RequestRefused(405, "that method does not go this way")
         ending = http1.framing_fields(request)
         target = _target(request.target, self._upstream.path)
         if _overrides(request.target):
-            raise Refused(405, "no parameter may change the method")
-        fields = http1.carried(request.fields, but=("host", "expect", "accept-encoding", "cookie", *OVERRIDES))
+            raise RequestRefused(405, "no parameter may change the method")
+        fields = http1.end_to_end_fields(
+            request.fields, but=("host", "expect", "accept-encoding", "cookie", *OVERRIDES)
+        )
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
         target, fields = self._with_key(target, fields)
@@ -169,7 +178,7 @@ class Provider(Doorway):
         if self.gate and request.method == "POST":
             await self.gate.enter()
         head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
-        back = _Back(self._key, await self._counter.enter() if costs else None, self.gate)
+        back = _ProviderAnswer(self._key, await self._counter.enter() if costs else None, self.gate)
         try:
             async with await self._reached() as upstream:
                 await upstream.send(head)
@@ -178,7 +187,7 @@ class Provider(Doorway):
         finally:
             back.over()
 
-    def _costs(self, request: Request) -> bool:
+    def _costs(self, request: HttpRequest) -> bool:
         """Refuse what an agent's API does not need; return whether the request may cost money."""
         if self.paths is None:
             return request.method == "POST"
@@ -186,13 +195,13 @@ class Provider(Doorway):
         if why := self.paths.refusal(request.method, path):
             if self.denied:
                 self.denied(f"{request.method} {path}", why)
-            raise Refused(403, why)
+            raise RequestRefused(403, why)
         return self.paths.costs(request.method, path)
 
     async def _reached(self) -> Peer:
         try:
             peer = await self._reach()
-        except Refused as refused:
+        except RequestRefused as refused:
             self.trouble = str(refused)
             raise
         self.trouble = None
@@ -229,7 +238,7 @@ class Provider(Doorway):
                 kept.append((name, real))
         target, in_query = _in_query(target, self._key)
         if self._key.needed and not placed and not in_query:
-            raise Refused(401, "the key of this attempt is needed")
+            raise RequestRefused(401, "the key of this attempt is needed")
         return target, kept
 
 
@@ -260,7 +269,7 @@ def _target(target: str, prefix: str) -> str:
     path = target.partition("?")[0]
     steps = [step.partition(";")[0] for step in re.split(r"[/\\]", unquote(path))]
     if not target.startswith("/") or "#" in target or ".." in steps or "." in steps:
-        raise Malformed(400, "a path is needed, without steps back")
+        raise MalformedMessage(400, "a path is needed, without steps back")
     return prefix + target
 
 
@@ -270,20 +279,20 @@ def _overrides(target: str) -> bool:
     return any(unquote(name.replace("+", " ")).strip().lower() in OVERRIDING for name in names)
 
 
-class _Back(Back):
+class _ProviderAnswer(AnswerFilter):
     """Takes the key out of what comes back, and lets what is good be metered."""
 
     same_length = False
 
-    def __init__(self, key: Key | None, passage: Passage | None, gate: Gate | None) -> None:
+    def __init__(self, key: Key | None, passage: MeteredRequest | None, gate: RequestLimiter | None) -> None:
         self._gate, self._passage = gate, passage
         self.sent = False  #: the request went up
         self._status: int | None = None
-        self._mask = Mask(key.real, key.placeholder) if key else None
-        self._meter: Meter | None = None
+        self._mask = KeyMask(key.real, key.placeholder) if key else None
+        self._meter: AnswerMeter | None = None
         self._packed: zlib._Decompress | None = None  # pyright: ignore[reportPrivateUsage]
 
-    def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
+    def head(self, response: HttpResponse) -> tuple[str, list[tuple[str, str]]]:
         self._status = response.status
         if 200 <= response.status < 300 and self._passage:
             kind = http1.values(response.fields, "content-type")
@@ -299,11 +308,11 @@ class _Back(Back):
 
     def piece(self, data: bytes) -> bytes:
         if self._meter:
-            for part in self._unpacked(data):
+            for part in self._unpack(data):
                 self._meter.feed(part)
         return self._mask.feed(data) if self._mask else data
 
-    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+    def _unpack(self, data: bytes) -> Iterator[bytes]:
         """Give what is metered, in small parts: a little that is packed can be very much."""
         if self._packed is None:
             yield data

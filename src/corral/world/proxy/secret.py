@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 
-SHOWN = "***"
+PLACEHOLDER = "***"
 SHORTEST_MASKED = 8  #: what is shorter stands in any text by chance
 
 
-class Secret:
+class SecretValue:
     """A key or a token; only `reveal` gives it."""
 
     __slots__ = ("_value",)
@@ -24,16 +24,16 @@ class Secret:
         return hmac.compare_digest(self._value.encode(), other.encode())
 
     def __repr__(self) -> str:
-        return SHOWN
+        return PLACEHOLDER
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is not written down")
 
 
-class Mask:
+class KeyMask:
     """Puts the placeholder wherever the real key stands in a stream, however the stream is cut into pieces."""
 
-    def __init__(self, real: Secret, placeholder: str) -> None:
+    def __init__(self, real: SecretValue, placeholder: str) -> None:
         self._real, self._placeholder = real, placeholder.encode()
         self._held = b""
 
@@ -55,4 +55,4 @@ class Mask:
         return (self.feed(value.encode("latin-1")) + self.end()).decode("latin-1")
 
     def __repr__(self) -> str:
-        return SHOWN
+        return PLACEHOLDER

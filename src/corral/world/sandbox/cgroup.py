@@ -14,11 +14,11 @@ PREFIX = "corral-"
 CONTROLLERS = ("memory", "pids")
 
 
-class Missing(Exception):
+class NoControlGroup(Exception):
     """No control group can be made here; the text says why."""
 
 
-class Group(Struct, frozen=True):
+class ControlGroup(Struct, frozen=True):
     """A group that was made: one folder where there is one hierarchy, else one for each controller."""
 
     folders: tuple[Path, ...]
@@ -61,12 +61,12 @@ class Group(Struct, frozen=True):
         return False
 
 
-def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path = ROOT) -> Group:
+def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path = ROOT) -> ControlGroup:
     """Make a group with these limits, or say why none can be had."""
-    place = _delegated(root) or _separate(root)
+    place = _unified_place(root) or _separate_places(root)
     for folder in place:
         _forget_dead(folder)
-    group = Group(tuple(folder / f"{PREFIX}{os.getpid()}-{name}" for folder in place))
+    group = ControlGroup(tuple(folder / f"{PREFIX}{os.getpid()}-{name}" for folder in place))
     memory = str(memory_mb << 20) if memory_mb else None
     limits = {
         "memory.max": memory,
@@ -83,7 +83,7 @@ def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path 
                     (folder / file).write_text(value)
     except OSError as error:
         group.remove()
-        raise Missing(f"a control group cannot be made: {error.strerror}") from error
+        raise NoControlGroup(f"a control group cannot be made: {error.strerror}") from error
     return group
 
 
@@ -107,7 +107,7 @@ def _own(root: Path) -> dict[str, Path]:
     return found
 
 
-def _delegated(root: Path) -> tuple[Path] | None:
+def _unified_place(root: Path) -> tuple[Path] | None:
     """Return our own place in the one hierarchy of today, if it was delegated to us with both controllers."""
     if not (root / "cgroup.controllers").exists():
         return None
@@ -117,9 +117,9 @@ def _delegated(root: Path) -> tuple[Path] | None:
     try:
         offered = (own / "cgroup.controllers").read_text().split()
     except OSError as error:
-        raise Missing(f"control groups cannot be read: {error.strerror}") from error
+        raise NoControlGroup(f"control groups cannot be read: {error.strerror}") from error
     if not set(CONTROLLERS) <= set(offered) or not os.access(own, os.W_OK):
-        raise Missing("no control group was delegated to this user")
+        raise NoControlGroup("no control group was delegated to this user")
     if not set(CONTROLLERS) <= set((own / "cgroup.subtree_control").read_text().split()):
         _enable(own)
     return (own,)
@@ -139,15 +139,15 @@ def _enable(own: Path) -> None:
                     (leaf / "cgroup.procs").write_text(pid)
             (own / "cgroup.subtree_control").write_text(wanted)
         except OSError as error:
-            raise Missing(f"no control group was delegated to this user: {error.strerror}") from error
+            raise NoControlGroup(f"no control group was delegated to this user: {error.strerror}") from error
 
 
-def _separate(root: Path) -> tuple[Path, ...]:
+def _separate_places(root: Path) -> tuple[Path, ...]:
     """Return our own places in the separate hierarchies of old, if we may make groups there."""
     own = _own(root)
     places = tuple(own.get(name, root / name) for name in CONTROLLERS)
     # In a container its own part may be mounted as the whole.
     places = tuple(place if place.is_dir() else root / name for place, name in zip(places, CONTROLLERS, strict=True))
     if not all(os.access(place, os.W_OK) for place in places):
-        raise Missing("no control group was delegated to this user")
+        raise NoControlGroup("no control group was delegated to this user")
     return places

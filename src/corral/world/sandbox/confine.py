@@ -14,11 +14,11 @@ from msgspec import structs
 
 from corral.model import Level
 from corral.model.errors import CorralError
-from corral.world.process import Owner, Start
+from corral.world.process import Owner, ProcessStart
 from corral.world.process_identity import Leftover
 from corral.world.sandbox import cgroup, container, seatbelt
 from corral.world.sandbox.launchers import inner, launcher
-from corral.world.sandbox.listening_sockets import Listeners, OnThisMachine
+from corral.world.sandbox.listening_sockets import Listeners, LocalListeners
 from corral.world.sandbox.profile import HOME, SCRATCH, Box, build
 from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
 
@@ -58,7 +58,7 @@ def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     words = [*limits(box, processes=own_user), *_counted(box, grouped=False)]
     words += _each("-r", [str(path) for path in outermost(readable) if _opens(path)])
     words += _each("-w", [str(path) for path in writable if _opens(path)])
-    if box.own_network:
+    if box.has_own_network:
         words += ["-i", *_each("-p", [str(port) for port in box.listeners])]
     return [*words, "--"]
 
@@ -94,17 +94,20 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}  #: of whoever builds the
 OWN_PROCESSES: tuple[Level, ...] = ("full", "strict", "container")  #: levels at which a box sees no process but its own
 
 
-class Confined:
+class ConfinedProcess:
     """A command in its box, ready to start; close it when the process is gone."""
 
     def __init__(
-        self, start: Start, closing: Sequence[Callable[[], object]] = (), group: cgroup.Group | None = None
+        self,
+        start: ProcessStart,
+        closing: Sequence[Callable[[], object]] = (),
+        group: cgroup.ControlGroup | None = None,
     ) -> None:
         self.start = start
         self.memory_kills = 0  #: processes that the kernel killed for want of memory; known at level full, at the end
         self._closing, self._group = closing, group
 
-    def __enter__(self) -> Start:
+    def __enter__(self) -> ProcessStart:
         return self.start
 
     def __exit__(self, *_: object) -> None:
@@ -115,14 +118,14 @@ class Confined:
             close()
 
 
-def own_processes(level: Level) -> bool:
+def has_own_processes(level: Level) -> bool:
     """Tell whether a box at this level sees no process but its own."""
     return level in OWN_PROCESSES
 
 
 def home_in_box(box: Box, level: Level) -> str:
     """Return the path by which the agent knows its home."""
-    return HOME if own_processes(level) else str(box.home)
+    return HOME if has_own_processes(level) else str(box.home)
 
 
 def agent_owner(attempt: str) -> Owner | None:
@@ -140,7 +143,7 @@ def agent_owner(attempt: str) -> Owner | None:
 
 def confine(
     argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: bytes = b"", wrapped: bool = False
-) -> Confined:
+) -> ConfinedProcess:
     """Put a command into its box. At level `none` there is no box: only a private home and the parent's fate."""
     box = structs.replace(box, env={**box.env, "CORRAL_ATTEMPT": tag})
     if level in ("full", "strict"):
@@ -153,7 +156,7 @@ def confine(
     return made
 
 
-def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) -> Confined:
+def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) -> ConfinedProcess:
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
     profile = build(box, uid=uid, gid=gid, stage=owner is not None)
@@ -166,7 +169,7 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
     arguments = _in_memory(profile.arguments)
     told, tells = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     _, first = inner(boxed=True)
-    start = Start(
+    start = ProcessStart(
         argv=[
             *launcher(), "-p", str(os.getpid()), *steps, "--",
             shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
@@ -182,10 +185,10 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
         listeners=listeners.received if listeners else None,
     )  # fmt: skip
     closing = [lambda number=number: os.close(number) for number in (arguments, told, tells)]
-    return Confined(start, [*closing, *([listeners.close] if listeners else [])], group)
+    return ConfinedProcess(start, [*closing, *([listeners.close] if listeners else [])], group)
 
 
-def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
+def _by_container(argv: Sequence[str], box: Box, tag: str) -> ConfinedProcess:
     if box.listeners:
         raise CorralError("at level container nothing can be answered from outside the box", hint="install bubblewrap")
     run = container.program()
@@ -199,14 +202,14 @@ def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
     # The program needs to find its own settings; all else of its environment is the box's.
     env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
     argv = [*launcher(), "-p", str(os.getpid()), "-a", made.afterwards, "--", *made.argv]
-    return Confined(Start(argv=argv, env=env, tag=tag, supervised=True))
+    return ConfinedProcess(ProcessStart(argv=argv, env=env, tag=tag, supervised=True))
 
 
-def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confined:
+def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> ConfinedProcess:
     """Confine where there are no namespaces: by Landlock, by seatbelt, or not at all."""
     scratch = box.folder / "tmp"
     closing: list[Callable[[], object]] = []
-    listeners = OnThisMachine(box.listeners) if box.listeners else None
+    listeners = LocalListeners(box.listeners) if box.listeners else None
     if listeners:
         closing.append(listeners.close)
     owner = agent_owner(tag) if level != "none" else None
@@ -227,7 +230,7 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
     left, leaves = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     closing += [lambda number=number: os.close(number) for number in (left, leaves)]
     drop = ["-u", str(owner.uid), "-g", str(owner.gid)] if owner else []
-    start = Start(
+    start = ProcessStart(
         argv=[*launcher(), "-p", str(os.getpid()), "-r", str(leaves), *drop, "--", *first, *argv],
         env=env,
         cwd=str(box.workspace),
@@ -235,10 +238,10 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
         tag=tag,
         supervised=True,
         uid=owner.uid if owner else None,
-        left=lambda: _left(left),
+        left=lambda: _read_leftovers(left),
         listeners=listeners.received if listeners else None,
     )
-    return Confined(start, closing)
+    return ConfinedProcess(start, closing)
 
 
 def _make_scratch(folder: Path, owner: Owner | None) -> None:
@@ -253,10 +256,10 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
-def _group(box: Box, tag: str) -> cgroup.Group:
+def _group(box: Box, tag: str) -> cgroup.ControlGroup:
     try:
         return cgroup.make(f"{tag}-{id(box)}", memory_mb=box.memory_mb, processes=box.processes)
-    except cgroup.Missing as error:
+    except cgroup.NoControlGroup as error:
         raise CorralError(str(error), hint="--require-sandbox strict needs no control group") from error
 
 
@@ -275,7 +278,7 @@ class _BoxPid:
         return None
 
 
-def _left(descriptor: int) -> list[Leftover]:
+def _read_leftovers(descriptor: int) -> list[Leftover]:
     """Return what the launcher had to end after the program itself had left."""
     with contextlib.suppress(BlockingIOError, OSError):
         lines = os.read(descriptor, 1 << 16).decode(errors="replace").splitlines()

@@ -19,7 +19,7 @@ PROGRAMS = ("podman", "docker")
 OWN = ("HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
 
 
-class Command(Struct, frozen=True):
+class ContainerCommand(Struct, frozen=True):
     """How a container is started, and the shell line that ends it whatever became of whoever started it."""
 
     argv: list[str]
@@ -46,14 +46,15 @@ def root(folder: Path) -> Path:
     return made
 
 
-def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, tag: str) -> Command:
+def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, tag: str) -> ContainerCommand:
     """Return the command; values of the environment do not stand in it but are taken from the starter's own."""
     name = "corral-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", tag)
     podman = Path(run).name == "podman"
     argv = [
         run, "run", "--rm", "--interactive", "--init", "--name", name, "--hostname", "box", "--read-only",
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private", "--cgroupns", "private",
-        "--network", "none" if box.own_network else "host", "--user", f"{uid}:{gid}", "--workdir", str(box.workspace),
+        "--network", "none" if box.has_own_network else "host", "--user", f"{uid}:{gid}",
+        "--workdir", str(box.workspace),
         "--pull", "never", "--log-driver", "none",
     ]  # fmt: skip
     argv += ["--userns", "keep-id"] if podman else []
@@ -72,4 +73,4 @@ def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, ta
     for variable in box.env:
         argv += ["--env", variable]
     argv += ["--rootfs", str(root(box.folder))] if podman else [EMPTY]
-    return Command([*argv, *inside], f"{shlex.quote(run)} rm --force {name}")
+    return ContainerCommand([*argv, *inside], f"{shlex.quote(run)} rm --force {name}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corral.model.errors import CorralError
 from corral.world import process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 GAUGE = Path(__file__).with_name("memory_gauge.py")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -24,7 +24,7 @@ async def measure(pids: Sequence[int]) -> int:
     """Return the bytes a box has in the kernel, as far as that is found out in time."""
     words, printed = [sys.executable, "-IS", str(GAUGE), *map(str, pids)], bytearray()
     with contextlib.suppress(CorralError):  # too slow: what it printed so far counts
-        await process.run(Start(argv=words, env={}), timeout=GAUGE_TIMEOUT_SECONDS, sink=printed.extend)
+        await process.run(ProcessStart(argv=words, env={}), timeout=GAUGE_TIMEOUT_SECONDS, sink=printed.extend)
     rows = [line.split() for line in printed.decode(errors="replace").splitlines()]
     return sum(int(row[1]) for row in rows if len(row) == 2)
 
@@ -61,10 +61,10 @@ def dropped_bytes(pids: Sequence[int]) -> int:
         # What is no longer mapped may still be there as well.
         cut_off += _figure(pid, "status", "VmPeak:") - _figure(pid, "status", "VmSize:") if rows and os.geteuid() else 0
         held |= {inode: max(size, held.get(inode, 0)) for inode, size in sizes.items()}
-    return max(0, sum(held.values()) + cut_off - sum(_shown(pid) for pid in pids)) if held else 0
+    return max(0, sum(held.values()) + cut_off - sum(_visible_shared_bytes(pid) for pid in pids)) if held else 0
 
 
-def _shown(pid: int) -> int:
+def _visible_shared_bytes(pid: int) -> int:
     """Return a process's share of the shared memory that it shows."""
     return _figure(pid, "smaps_rollup", "Pss_Shmem:") or _figure(pid, "status", "RssShmem:")
 

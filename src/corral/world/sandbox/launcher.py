@@ -134,7 +134,7 @@ def end_all(program: int, report: int | None) -> None:
         return
 
 
-def orphaned(parent: int) -> bool:
+def is_orphaned(parent: int) -> bool:
     return bool(parent) and not LINUX and os.getppid() != parent
 
 
@@ -145,7 +145,7 @@ def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
         signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)  # a parent's death is not told there: look for it
     while status is None:
         heard = signal.sigwait(AWAITED)
-        if heard == signal.SIGUSR1 or orphaned(parent):
+        if heard == signal.SIGUSR1 or is_orphaned(parent):
             report, status = None, int(signal.SIGKILL)
             break
         if heard not in (signal.SIGCHLD, signal.SIGALRM):

@@ -55,7 +55,7 @@ class Listeners:
         self.theirs.close()
 
 
-class OnThisMachine:
+class LocalListeners:
     """The same where the box has no network of its own: bound here, on the machine's own loopback."""
 
     def __init__(self, ports: tuple[int, ...]) -> None:

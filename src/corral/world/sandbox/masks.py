@@ -12,10 +12,10 @@ from msgspec import Struct
 Mode = Literal["hidden", "readonly", "writable"]
 
 
-class Place(Protocol):
+class ScopePath(Protocol):
     """A path on its way down through the patterns of a scope."""
 
-    def enter(self, name: str, *, folder: bool = True) -> Place: ...
+    def enter(self, name: str, *, folder: bool = True) -> ScopePath: ...
     def settled(self) -> bool: ...
     def readable(self, *, below: bool = False) -> bool: ...
     def writable(self, *, below: bool = False) -> bool: ...
@@ -31,7 +31,7 @@ class Mask(Struct, frozen=True):
     folder: bool
 
 
-class TooMany(Exception):
+class TooManyEntries(Exception):
     """More entries to look through than is worth it."""
 
 
@@ -43,21 +43,21 @@ class Masks:
         self.missing: list[Path] = []  #: folders to be made, so that there is something to write in
         self._left = most_entries
 
-    def workspace(self, tree: Path, place: Place) -> None:
+    def workspace(self, tree: Path, place: ScopePath) -> None:
         """Find masks for a checkout, which is shown writable; its .git is the engine's affair."""
         self._walk(tree, place, "writable", inside=True)
         if any(mask.path == tree for mask in self.found):
             self.found.append(Mask(tree / ".git", "writable", folder=True))
 
-    def elsewhere(self, path: Path, place: Place) -> None:
+    def elsewhere(self, path: Path, place: ScopePath) -> None:
         """Find what of an absolute path is to be shown; nothing of it is by itself."""
         if path.is_dir():
             self._walk(path, place, "hidden", inside=False)
         elif place.readable():
             self.found.append(Mask(path, _mode(place), folder=False))
 
-    def _walk(self, start: Path, first: Place, shown: Mode, *, inside: bool) -> None:
-        waiting: list[tuple[str, Place, Mode]] = [(str(start), first, shown)]
+    def _walk(self, start: Path, first: ScopePath, shown: Mode, *, inside: bool) -> None:
+        waiting: list[tuple[str, ScopePath, Mode]] = [(str(start), first, shown)]
         while waiting:
             path, place, outer = waiting.pop()
             if place.settled():
@@ -73,7 +73,7 @@ class Masks:
                 continue
             self._left -= len(entries)
             if self._left < 0:
-                raise TooMany
+                raise TooManyEntries
             new = _new_names(place, {entry.name for entry in entries}) if inside else {}
             own = _own(place, new, inside=inside)
             self._add(path, own, outer, folder=True)
@@ -93,16 +93,16 @@ class Masks:
             self.found.append(Mask(Path(path), mode, folder))
 
 
-def _new_names(place: Place, there: set[str]) -> dict[str, bool]:
+def _new_names(place: ScopePath, there: set[str]) -> dict[str, bool]:
     """Return the names that are not there yet and could be written, and whether each can only be a folder."""
     return {
         name: folder
         for name, folder in place.names_foreseen().items()
-        if name not in there and _possible(place.enter(name))
+        if name not in there and _may_be_writable(place.enter(name))
     }
 
 
-def _own(place: Place, new: Mapping[str, bool], *, inside: bool) -> Mode:
+def _own(place: ScopePath, new: Mapping[str, bool], *, inside: bool) -> Mode:
     """Decide how a folder itself is shown, in which not all is alike; a checkout's folders are always seen."""
     if not inside:
         return _mode(place, below=True)
@@ -110,11 +110,11 @@ def _own(place: Place, new: Mapping[str, bool], *, inside: bool) -> Mode:
     return "writable" if grows or place.writable(below=True) else "readonly"
 
 
-def _possible(place: Place) -> bool:
+def _may_be_writable(place: ScopePath) -> bool:
     return not place.settled() or place.writable(below=True)
 
 
-def _mode(place: Place, *, below: bool = False) -> Mode:
+def _mode(place: ScopePath, *, below: bool = False) -> Mode:
     if not place.readable(below=below):
         return "hidden"
     return "writable" if place.writable(below=below) else "readonly"

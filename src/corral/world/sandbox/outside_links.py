@@ -20,16 +20,16 @@ KINDS: dict[int, Kind] = {
 }
 
 
-class Found(Struct, frozen=True):
+class DangerousEntry(Struct, frozen=True):
     """Something dangerous that was dealt with: a hard link is a file of its own now, all else is gone."""
 
     path: Path
     kind: Kind
 
 
-def dangerous_links(tree: Path) -> list[Found]:
+def dangerous_links(tree: Path) -> list[DangerousEntry]:
     """Deal with every dangerous entry of a tree in which nobody works; return what was found."""
-    found: list[Found] = []
+    found: list[DangerousEntry] = []
     # By descriptor and without following links: what an earlier attempt left may try to lead us elsewhere.
     for folder, _, names, opened in os.fwalk(tree, follow_symlinks=False):
         for name in names:
@@ -42,7 +42,7 @@ def dangerous_links(tree: Path) -> list[Found]:
                     kind = "hard link"
                     _copy(name, opened, about)
                 if kind:
-                    found.append(Found(Path(folder, name), kind))
+                    found.append(DangerousEntry(Path(folder, name), kind))
     return found
 
 

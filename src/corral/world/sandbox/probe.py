@@ -18,7 +18,7 @@ from msgspec import Struct
 from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world import machine_limits, process
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.sandbox import container, launchers, remedies
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
@@ -28,7 +28,7 @@ ORDER: tuple[Level, ...] = get_args(Level)[::-1]  #: the weakest first
 PORT = 8117  #: any will do: the box's loopback is its own
 
 
-class Wanting(Struct, frozen=True):
+class MissingLevel(Struct, frozen=True):
     """A level that does not hold here: why, and the one command that helps."""
 
     level: Level
@@ -36,40 +36,40 @@ class Wanting(Struct, frozen=True):
     remedy: str
 
 
-class Held(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """The level that holds here, and why no better one does."""
 
     level: Level
     reason: str = ""
     remedy: str = ""
-    wanting: tuple[Wanting, ...] = ()  #: each better level of this system, the best first
+    wanting: tuple[MissingLevel, ...] = ()  #: each better level of this system, the best first
     launcher: Literal["compiled", "python"] = "compiled"
 
-    def lacks(self, level: Level) -> Wanting:
+    def lacks(self, level: Level) -> MissingLevel:
         """Say why a level that is asked for does not hold."""
         found = [each for each in self.wanting if each.level == level]
-        return found[0] if found else Wanting(level, self.reason or f"there is no {level} here", self.remedy)
+        return found[0] if found else MissingLevel(level, self.reason or f"there is no {level} here", self.remedy)
 
 
-def usual() -> Level:
+def default_level() -> Level:
     """Return the level that is asked for where nobody names one."""
     return "seatbelt" if sys.platform == "darwin" else "strict"
 
 
-def at_least(level: Level, required: Level) -> bool:
+def is_at_least(level: Level, required: Level) -> bool:
     """Tell whether a level is as good as the one required."""
     return ORDER.index(level) >= ORDER.index("seatbelt" if required == "landlock" else required)
 
 
-async def probe(cache: Path) -> Held:
+async def probe(cache: Path) -> ProbeResult:
     """Return the level; a good answer is remembered for this kernel, user, bubblewrap and launcher."""
     key = _key()
     with contextlib.suppress(OSError, msgspec.DecodeError):  # not asked yet, or not readable: ask now
-        remembered = msgspec.json.decode(cache.read_bytes(), type=dict[str, Held])
+        remembered = msgspec.json.decode(cache.read_bytes(), type=dict[str, ProbeResult])
         if key in remembered:
             return remembered[key]
     held = await _best(cache.parent)
-    if at_least(held.level, "strict"):
+    if is_at_least(held.level, "strict"):
         with contextlib.suppress(OSError):  # it only saves time
             cache.write_bytes(msgspec.json.encode({key: held}))
     return held
@@ -90,33 +90,33 @@ def _own_groups() -> bytes:
         return b""
 
 
-async def _best(state: Path) -> Held:
+async def _best(state: Path) -> ProbeResult:
     """Try each level of this system, the best first, until one holds."""
     levels: tuple[Level, ...] = ("full", "strict", "container", "landlock")
     if sys.platform != "linux":
         levels = ("container", "seatbelt") if sys.platform == "darwin" else ()
-    wanting: list[Wanting] = []
+    wanting: list[MissingLevel] = []
     for level in levels:
         lacking = await _try(level, state)
         if lacking is None:
-            return _held(level, wanting)
+            return _probe_result(level, wanting)
         wanting.append(lacking)
-    return _held("none", wanting)
+    return _probe_result("none", wanting)
 
 
-def _held(level: Level, wanting: list[Wanting]) -> Held:
+def _probe_result(level: Level, wanting: list[MissingLevel]) -> ProbeResult:
     """Answer; of the reasons, the one for the level that is asked for by default stands in front."""
     told = [each for each in wanting if each.level in ("strict", "seatbelt")] or wanting
     if not told and level == "none":
-        told = [Wanting("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
-    first = told[0] if told else Wanting(level, "", "")
-    return Held(level, first.reason, first.remedy, tuple(wanting), launchers.kind())
+        told = [MissingLevel("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
+    first = told[0] if told else MissingLevel(level, "", "")
+    return ProbeResult(level, first.reason, first.remedy, tuple(wanting), launchers.kind())
 
 
-async def _try(level: Level, state: Path) -> Wanting | None:
+async def _try(level: Level, state: Path) -> MissingLevel | None:
     """Run the real profile of a level; return what is wanting, or None if it holds."""
     if level in ("full", "strict") and not shutil.which("bwrap"):
-        return Wanting(level, "bubblewrap is not installed: no bwrap on the PATH", remedies.INSTALL_BUBBLEWRAP)
+        return MissingLevel(level, "bubblewrap is not installed: no bwrap on the PATH", remedies.INSTALL_BUBBLEWRAP)
     try:
         if level == "container" and (lacking := await _container()):
             return lacking
@@ -129,7 +129,7 @@ async def _try(level: Level, state: Path) -> Wanting | None:
         said = str(error)
     if said and (short := machine_limits.in_words(said)):
         raise short  # that says nothing about the sandbox
-    return None if said is None else Wanting(level, said, remedies.remedy(level, said, state))
+    return None if said is None else MissingLevel(level, said, remedies.remedy(level, said, state))
 
 
 async def _run(level: Level, folder: Path) -> str | None:
@@ -154,19 +154,19 @@ async def _run(level: Level, folder: Path) -> str | None:
     return words[-1] if words else f"the sandbox ended with {finished.code}"
 
 
-async def _container() -> Wanting | None:
+async def _container() -> MissingLevel | None:
     """Ask podman or docker whether it works, and make the empty image that docker needs."""
     run = container.program()
     if run is None:
-        return Wanting("container", "neither podman nor docker is installed", "sudo apt-get install podman")
+        return MissingLevel("container", "neither podman nor docker is installed", "sudo apt-get install podman")
     env = {name: os.environ[name] for name in (*container.OWN, "PATH") if name in os.environ}
-    asked = await process.run(Start(argv=[run, "info"], env=env), timeout=20)
+    asked = await process.run(ProcessStart(argv=[run, "info"], env=env), timeout=20)
     if asked.code != 0:
         words = (asked.err or asked.out).decode(errors="replace").strip().splitlines()
         reason = words[-1] if words else f"`{Path(run).name} info` ended with {asked.code}"
-        return Wanting("container", reason, f"start it: `{Path(run).name} info` must succeed")
+        return MissingLevel("container", reason, f"start it: `{Path(run).name} info` must succeed")
     if Path(run).name == "docker":
         with tempfile.TemporaryDirectory() as name:
             packed = shutil.make_archive(str(Path(name, "empty")), "tar", container.root(Path(name)))
-            await process.run(Start(argv=[run, "import", packed, container.EMPTY], env=env), timeout=60)
+            await process.run(ProcessStart(argv=[run, "import", packed, container.EMPTY], env=env), timeout=60)
     return None

@@ -39,7 +39,7 @@ class Box(Struct, frozen=True, kw_only=True):
     nofile: int = 65536  #: open descriptors of one process
 
     @property
-    def own_network(self) -> bool:
+    def has_own_network(self) -> bool:
         return bool(self.listeners) or not self.network
 
 
@@ -71,7 +71,7 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
 
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-        *(["--unshare-net"] if box.own_network else []),
+        *(["--unshare-net"] if box.has_own_network else []),
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
         "--hostname", "box",
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
     for mask in masks:
         source = _cover(box, mask, masks) if mask.mode == "hidden" else mask.path
         yield Mount(source, str(mask.path), writable=mask.mode == "writable")
-    for path in (*box.pinned, *_held_in_place(box), *box.writable):
+    for path in (*box.pinned, *_pinned_folders(box), *box.writable):
         yield Mount(path, str(path), writable=True)
     for path in (*box.guarded, *box.readonly):
         yield Mount(path, str(path))
@@ -147,7 +147,7 @@ def _masks(box: Box) -> list[Mask]:
     return sorted((*box.masks, *held.values()), key=lambda mask: len(mask.path.parts))
 
 
-def _held_in_place(box: Box) -> list[Path]:
+def _pinned_folders(box: Box) -> list[Path]:
     """Return the folders above what is read-only or hidden: moved away, something else could stand in its place."""
     above = {
         parent

@@ -83,7 +83,7 @@ def _links(program: Path) -> list[Path]:
     return [link for link in found[:-1] if not link.is_relative_to(ALTERNATIVES)]
 
 
-class Shown(Struct, frozen=True):
+class VisiblePaths(Struct, frozen=True):
     """What of this machine a box shows besides the system's own folders; of two places the inner one decides."""
 
     places: tuple[Path, ...] = ()

@@ -11,7 +11,7 @@ from msgspec import Struct
 from corral.model import NamedPath
 from corral.model.errors import BadRequest
 from corral.world.git.repository import Repository
-from corral.world.sandbox.masks import Mask, Masks, Mode, Place, TooMany
+from corral.world.sandbox.masks import Mask, Masks, Mode, ScopePath, TooManyEntries
 
 MOST_MASKS = 400  #: each costs the kernel a mount at every start
 MOST_INSIDE, MOST_OUTSIDE = 2_000_000, 200_000  #: entries looked at
@@ -19,12 +19,12 @@ IGNORE_FILE = ".agentignore"
 KERNEL = ("/proc", "/sys", "/dev")  #: the box has its own
 
 
-class View(Struct, frozen=True, kw_only=True):
+class ScopeView(Struct, frozen=True, kw_only=True):
     """What the rules say, for the world to look at."""
 
     named: Sequence[NamedPath]
-    inside: Place  #: the workspace's top
-    outside: Place  #: the machine's root
+    inside: ScopePath  #: the workspace's top
+    outside: ScopePath  #: the machine's root
     secrets: Sequence[str]  #: patterns of paths that only an exact name reaches
 
 
@@ -36,7 +36,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     checkout: Path | None = None  #: the person's, which no agent writes to
 
 
-class Resolved(Struct, frozen=True, kw_only=True):
+class ResolvedPaths(Struct, frozen=True, kw_only=True):
     """Real paths for the box, outer ones first: applied in this order, each shows its path as its mode says."""
 
     elsewhere: tuple[Mask, ...] = ()  #: outside the workspace, where nothing is shown that is not named here
@@ -57,7 +57,7 @@ async def agentignore(repository: Repository, commit: str | None) -> str:
     return (await repository.git(*words, fine=(0, 128))).out.decode(errors="replace")
 
 
-def resolve(view: View, machine: Machine) -> Resolved:
+def resolve(view: ScopeView, machine: Machine) -> ResolvedPaths:
     """Look everything up; BadRequest, in one line, for what cannot be meant on this machine."""
     secrets = _secrets(view.secrets)
     shown: dict[Path, Mask] = {}
@@ -74,10 +74,10 @@ def resolve(view: View, machine: Machine) -> Resolved:
         if any(secret.is_relative_to(path) for path in shown):
             shown.setdefault(secret, Mask(secret, "hidden", secret.is_dir()))
     masks, missing, told = _workspace(view, machine.tree)
-    return Resolved(elsewhere=_ordered(shown.values()), masks=masks, missing=missing, notes=(*notes, *told))
+    return ResolvedPaths(elsewhere=_sort_masks(shown.values()), masks=masks, missing=missing, notes=(*notes, *told))
 
 
-def _ordered(masks: Iterable[Mask]) -> tuple[Mask, ...]:
+def _sort_masks(masks: Iterable[Mask]) -> tuple[Mask, ...]:
     return tuple(sorted(masks, key=lambda mask: (len(mask.path.parts), str(mask.path))))
 
 
@@ -88,17 +88,17 @@ def _check_inside(name: NamedPath, tree: Path) -> None:
     path = tree / name.prefix
     real = _real(path)
     if not real.is_relative_to(_real(tree)):
-        raise _refused(name, f"leads out of the workspace, to {real}", f"name {real} itself, if that is meant")
+        raise _refusal(name, f"leads out of the workspace, to {real}", f"name {real} itself, if that is meant")
     must_exist = name.literal and name.key != "write" and not (name.many or name.excludes)
     if must_exist and not os.path.lexists(path):
-        raise _refused(name, "is not there", "paths are relative to the top of the repository")
+        raise _refusal(name, "is not there", "paths are relative to the top of the repository")
 
 
-def _workspace(view: View, tree: Path) -> tuple[tuple[Mask, ...], tuple[Path, ...], tuple[str, ...]]:
+def _workspace(view: ScopeView, tree: Path) -> tuple[tuple[Mask, ...], tuple[Path, ...], tuple[str, ...]]:
     masks = Masks(MOST_INSIDE)
     try:
         masks.workspace(tree, view.inside)
-    except TooMany:
+    except TooManyEntries:
         raise BadRequest("[scope] the workspace has too many files to look at each", hint="name folders") from None
     found = masks.found
     if any(mask.path == tree and mask.mode == "hidden" for mask in found):
@@ -113,23 +113,23 @@ def _workspace(view: View, tree: Path) -> tuple[tuple[Mask, ...], tuple[Path, ..
             f"[scope] {len(found)} paths of the workspace would each need a mask (the most is {MOST_MASKS})",
             hint="hide or protect whole folders, not single files in many of them",
         )
-    return _ordered(found), tuple(masks.missing), notes
+    return _sort_masks(found), tuple(masks.missing), notes
 
 
 # --- elsewhere
 
 
-def _outside(name: NamedPath, view: View, machine: Machine, secrets: Sequence[Path]) -> list[Mask]:
+def _outside(name: NamedPath, view: ScopeView, machine: Machine, secrets: Sequence[Path]) -> list[Mask]:
     """Return what of a named path is to be shown, after all that can be wrong with it was looked for."""
     named = Path(os.path.normpath(name.prefix))
     if not os.path.lexists(named):
-        raise _refused(name, f"{named} is not there", "name a path that exists, or leave it out")
+        raise _refusal(name, f"{named} is not there", "name a path that exists, or leave it out")
     parent = _real(named.parent)
     real = _real(named)
     if named.is_symlink() and not real.is_relative_to(parent):
-        raise _refused(name, f"{named} is a link that leads to {real}", f"name {real} itself, if that is meant")
+        raise _refusal(name, f"{named} is a link that leads to {real}", f"name {real} itself, if that is meant")
     if not real.exists():
-        raise _refused(name, f"{named} is a link that leads nowhere", "name a path that exists, or leave it out")
+        raise _refusal(name, f"{named} is a link that leads nowhere", "name a path that exists, or leave it out")
     _check_real(name, named, real, machine, secrets)
     place = view.outside
     for part in named.parts[1:]:
@@ -137,10 +137,10 @@ def _outside(name: NamedPath, view: View, machine: Machine, secrets: Sequence[Pa
     masks = Masks(MOST_OUTSIDE)
     try:
         masks.elsewhere(real, place)
-    except TooMany:
-        raise _refused(name, f"has more than {MOST_OUTSIDE} entries to look at", "name a folder") from None
+    except TooManyEntries:
+        raise _refusal(name, f"has more than {MOST_OUTSIDE} entries to look at", "name a folder") from None
     if len(masks.found) > MOST_MASKS:
-        raise _refused(name, f"fits {len(masks.found)} paths (the most is {MOST_MASKS})", "name a folder")
+        raise _refusal(name, f"fits {len(masks.found)} paths (the most is {MOST_MASKS})", "name a folder")
     # A broad pattern does not reach into a secret: only one that begins in it does.
     reached = [secret for secret in secrets if not (named.is_relative_to(secret) or real.is_relative_to(secret))]
     found = [mask for mask in masks.found if not any(mask.path.is_relative_to(secret) for secret in reached)]
@@ -152,27 +152,27 @@ def _outside(name: NamedPath, view: View, machine: Machine, secrets: Sequence[Pa
 
 def _check_real(name: NamedPath, named: Path, real: Path, machine: Machine, secrets: Sequence[Path]) -> None:
     if real.is_relative_to(_real(machine.state)):
-        raise _refused(name, f"{real} is in corral's own folder", "no agent sees that, whatever is named")
+        raise _refusal(name, f"{real} is in corral's own folder", "no agent sees that, whatever is named")
     if any(real.is_relative_to(each) for each in KERNEL):
-        raise _refused(name, f"{real} is the kernel's", "the box has its own")
+        raise _refusal(name, f"{real} is the kernel's", "the box has its own")
     for secret in secrets:
         if real.is_relative_to(_real(secret)) and not (named.is_relative_to(secret) or real == named):
-            raise _refused(name, f"{named} leads into {secret}, which holds secrets", f"name {real} itself")
+            raise _refusal(name, f"{named} leads into {secret}, which holds secrets", f"name {real} itself")
 
 
 def _check_mask(name: NamedPath, mask: Mask, machine: Machine, secrets: Sequence[Path]) -> None:
     """Refuse what would show or give away more than its name says."""
     state = _real(machine.state)
     if state.is_relative_to(mask.path) or mask.path.is_relative_to(state):
-        raise _refused(name, f"{mask.path} holds corral's own folder {state}", "name something smaller")
+        raise _refusal(name, f"{mask.path} holds corral's own folder {state}", "name something smaller")
     if mask.mode != "writable":
         return
     held = [secret for secret in secrets if secret.is_relative_to(mask.path) and secret != mask.path]
     if held:
-        raise _refused(name, f"{mask.path} holds {held[0]}, so it cannot be written", "name something smaller")
+        raise _refusal(name, f"{mask.path} holds {held[0]}, so it cannot be written", "name something smaller")
     checkout = _real(machine.checkout) if machine.checkout else None
     if checkout and (checkout.is_relative_to(mask.path) or mask.path.is_relative_to(checkout)):
-        raise _refused(name, f"{mask.path} is your checkout, or holds it", "agents write to workspaces of their own")
+        raise _refusal(name, f"{mask.path} is your checkout, or holds it", "agents write to workspaces of their own")
 
 
 def _secrets(patterns: Iterable[str]) -> list[Path]:
@@ -189,5 +189,5 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # unlike Path.resolve, it bears links in a circle
 
 
-def _refused(name: NamedPath, what: str, hint: str) -> BadRequest:
+def _refusal(name: NamedPath, what: str, hint: str) -> BadRequest:
     return BadRequest(f"{name.where}: [scope] {name.key} `{name.text}`: {what}", hint=hint)

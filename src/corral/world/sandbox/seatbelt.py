@@ -34,27 +34,27 @@ def profile(box: Box, scratch: Path) -> str:
         "(allow ipc-posix-sem)",
         "(allow pseudo-tty)",
         *(f'(allow file-read-metadata (literal "/{name}"))' for name in ("", "private", "var", "tmp", "etc")),
-        *(f"(allow file-read-metadata (literal {_quoted(parent)}))" for parent in _above(writable)),
-        *(f"(allow mach-lookup (global-name {_quoted(name)}))" for name in SERVICES),
-        *(f"(allow file-read* (subpath {_quoted(path)}))" for path in (*readable, *writable)),
-        *(f"(allow file-write* (subpath {_quoted(path)}))" for path in writable),
-        *(f"(allow file-write* (literal {_quoted(path)}))" for path in DEVICES),
-        *(f"(deny file-write* (subpath {_quoted(path)}))" for path in (*box.guarded, *box.readonly)),
+        *(f"(allow file-read-metadata (literal {_quote(parent)}))" for parent in _above(writable)),
+        *(f"(allow mach-lookup (global-name {_quote(name)}))" for name in SERVICES),
+        *(f"(allow file-read* (subpath {_quote(path)}))" for path in (*readable, *writable)),
+        *(f"(allow file-write* (subpath {_quote(path)}))" for path in writable),
+        *(f"(allow file-write* (literal {_quote(path)}))" for path in DEVICES),
+        *(f"(deny file-write* (subpath {_quote(path)}))" for path in (*box.guarded, *box.readonly)),
         # Moved away, something else could stand in its place.
-        *(f"(deny file-write-unlink (literal {_quoted(path)}))" for path in _held(box)),
-        *(f"(deny file-read* file-write* (subpath {_quoted(path)}))" for path in box.hidden),
+        *(f"(deny file-write-unlink (literal {_quote(path)}))" for path in _pinned_folders(box)),
+        *(f"(deny file-read* file-write* (subpath {_quote(path)}))" for path in box.hidden),
         *_network(box),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _network(box: Box) -> list[str]:
-    if not box.own_network:
+    if not box.has_own_network:
         return ["(allow network*)", "(allow system-socket)"]
     return [f'(allow network-outbound (remote ip "localhost:{port}"))' for port in box.listeners]
 
 
-def _held(box: Box) -> list[Path]:
+def _pinned_folders(box: Box) -> list[Path]:
     kept = {
         parent
         for path in (*box.guarded, *box.readonly, *box.hidden)
@@ -68,5 +68,5 @@ def _above(paths: list[Path]) -> list[Path]:
     return sorted({parent for path in paths for parent in path.parents})
 
 
-def _quoted(path: Path | str) -> str:
+def _quote(path: Path | str) -> str:
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'

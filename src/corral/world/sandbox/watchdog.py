@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 from corral.world.sandbox import hidden_memory
 from corral.world.sandbox.profile import SCRATCH
 
@@ -38,7 +38,11 @@ class Ceiling(Struct, frozen=True, kw_only=True):
 
 
 async def watch(
-    start: Start, ceiling: Ceiling, folders: Sequence[Path], every_seconds: float = 0.5, first_seconds: float = 0.0
+    start: ProcessStart,
+    ceiling: Ceiling,
+    folders: Sequence[Path],
+    every_seconds: float = 0.5,
+    first_seconds: float = 0.0,
 ) -> Passed:
     """Return what a running box has too much of, as soon as it has; to be cancelled when the box is gone."""
     disk, memory = DiskUse(folders), MemoryUse(ceiling, every_seconds)
@@ -77,7 +81,7 @@ class MemoryUse:
             return False
         used = await asyncio.to_thread(memory_bytes, pids, self._limit)
         if not self._grouped and used <= self._limit:
-            used += await self._not_shown(pids, used)
+            used += await self._hidden_bytes(pids, used)
         now, before = time.monotonic(), self.used.get(id(self), 0)
         self._growth = max(0, int((used - before) / max(now - self._seen, 0.001)))
         self._seen, self.used[id(self)] = now, used
@@ -91,7 +95,7 @@ class MemoryUse:
         limit = self._limit or 0
         return used + grown > limit and used + min(grown, hidden_memory.dropped_bytes(pids)) > limit
 
-    async def _not_shown(self, pids: Sequence[int], shown: int) -> int:
+    async def _hidden_bytes(self, pids: Sequence[int], shown: int) -> int:
         """Return what the box has in the kernel: asked for every few seconds, sooner where it might matter."""
         waited = time.monotonic() - self._gauged
         suspect = shown + hidden_memory.most_in_sockets(pids[0]) > (self._limit or 0)
@@ -121,7 +125,7 @@ class MemoryUse:
         self.used.pop(id(self), None)
 
 
-def members(start: Start) -> list[int]:
+def members(start: ProcessStart) -> list[int]:
     """Return the processes of a started box; where it has none of its own, those below its launcher."""
     inside = start.box_pid() if start.box_pid else None
     if inside:
@@ -132,7 +136,7 @@ def members(start: Start) -> list[int]:
 
 
 @contextlib.contextmanager
-def held(start: Start) -> Generator[None]:
+def hold_processes(start: ProcessStart) -> Generator[None]:
     """Stop the processes of a box for a while, so that what it has too much of does not grow."""
     first = start.box_pid() if start.box_pid else None
     stopped: set[int] = set()

@@ -20,7 +20,7 @@ from corral.world import process, run_fence
 from corral.world.git import object_cache
 from corral.world.git.limits import CHECKOUT_SECONDS, LARGE, GitLimits
 from corral.world.git.repository import ENV, SAFE, Repository, object_folders, run_git
-from corral.world.process import Owner, Start
+from corral.world.process import Owner, ProcessStart
 
 #: What tools leave behind and nobody commits: not part of an agent's work even where .gitignore forgets it.
 DROPPINGS = (
@@ -106,20 +106,22 @@ def close_to_others(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def made_before(tree: Path) -> Workspace:
+def read_workspace(tree: Path) -> Workspace:
     """Return a workspace as it was made, from what was noted beside it, where no agent can write."""
     noted = (tree.parent / "made.json").read_bytes()
     return msgspec.json.decode(noted, type=Workspace, dec_hook=lambda _, value: Path(value))
 
 
-def excluded(tree: Path) -> bytes | None:
+def exclude_rules(tree: Path) -> bytes | None:
     """Return what of a workspace is not part of the work, as noted beside it: an agent can write rules of its own."""
     with contextlib.suppress(OSError):
         return (tree.parent / "exclude").read_bytes()
     return None  # an older corral made it
 
 
-async def mend(repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None) -> None:
+async def restore_git_folder(
+    repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None
+) -> None:
     """Give a workspace whose agent destroyed its .git a new one; the files are what counts."""
     git_dir = tree / ".git"
     parts = ("HEAD", "objects/info", "refs", "hooks", "config")
@@ -127,7 +129,7 @@ async def mend(repository: Repository, commit: str | None, tree: Path, name: str
         return
     await remove(git_dir)
     _empty_repository(git_dir, commit, f"corral/{name}", await repository.identity())
-    made = made_before(tree)
+    made = read_workspace(tree)
     objects = [Path(folder) for folder in made.objects]
     if not all(folder.is_dir() for folder in objects):  # removed by an agent without a box
         objects = object_folders(repository.git_dir)
@@ -177,7 +179,7 @@ def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: 
 
 async def _checkout(tree: Path) -> None:
     # Nobody has worked here yet, so git may run; its own settings name no filter, so files arrive as they are stored.
-    start = Start(argv=["git", *SAFE, *LARGE, "reset", "--hard", "--quiet"], env=ENV, cwd=str(tree))
+    start = ProcessStart(argv=["git", *SAFE, *LARGE, "reset", "--hard", "--quiet"], env=ENV, cwd=str(tree))
     try:
         await run_git(start, "reset", GitLimits(seconds=CHECKOUT_SECONDS))
     except GitTrouble as error:
@@ -314,7 +316,7 @@ def _give_small(tree: Path, owner: Owner) -> bool:
 async def give(tree: Path, owner: Owner) -> None:
     """Make everything in `tree` belong to `owner`, links themselves and folders of any depth included."""
     who = f"{owner.uid}:{owner.gid}"
-    finished = await process.run(Start(argv=["chown", "-hR", who, "--", str(tree)], env=ENV))
+    finished = await process.run(ProcessStart(argv=["chown", "-hR", who, "--", str(tree)], env=ENV))
     if finished.code != 0:
         raise CorralError(
             f"{tree} cannot be given to its agent: {finished.err.decode(errors='replace').strip()[-200:]}"
@@ -364,9 +366,9 @@ async def remove(folder: Path) -> None:
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)
             return
-    finished = await process.run(Start(argv=["rm", "-rf", "--", str(folder)], env=ENV))
+    finished = await process.run(ProcessStart(argv=["rm", "-rf", "--", str(folder)], env=ENV))
     if finished.code != 0:
-        await process.run(Start(argv=["chmod", "-R", "u+rwx", "--", str(folder)], env=ENV))
-        finished = await process.run(Start(argv=["rm", "-rf", "--", str(folder)], env=ENV))
+        await process.run(ProcessStart(argv=["chmod", "-R", "u+rwx", "--", str(folder)], env=ENV))
+        finished = await process.run(ProcessStart(argv=["rm", "-rf", "--", str(folder)], env=ENV))
     if finished.code != 0:
         raise CorralError(f"{folder} cannot be removed: {finished.err.decode(errors='replace').strip()[-200:]}")

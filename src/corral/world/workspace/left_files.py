@@ -38,7 +38,7 @@ def _folder(root: Path, name: str) -> Generator[int | None]:
             os.close(place)
 
 
-def left(root: Path, folder: str, most: int) -> list[str]:
+def plain_files(root: Path, folder: str, most: int) -> list[str]:
     """Return the names of plain files in a folder below `root`, sorted; none if there is no such folder."""
     with _folder(root, folder) as place:
         if place is None:

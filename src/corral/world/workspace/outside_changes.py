@@ -39,7 +39,7 @@ GUARDED_FOLDERS = ("hooks", "objects/info", "worktrees", "modules")
 Prints = Mapping[str, str]  #: what -> a word that differs when it does
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class OutsideState(Struct, frozen=True, kw_only=True):
     """How everything was at one moment."""
 
     commit: str | None = None
@@ -50,7 +50,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     state: Prints = field(default_factory=dict[str, str])
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class ProtectedFiles(Struct, frozen=True, kw_only=True):
     """What an attempt must leave alone."""
 
     repository: Repository
@@ -59,19 +59,19 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     watched: tuple[Path, ...] = ()  #: further files, as the person's settings
 
 
-class Told(Struct, frozen=True):
+class OutsideChanges(Struct, frozen=True):
     """What became of differences: foreign writes, or things that happened meanwhile."""
 
     violations: tuple[Violation, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-async def look(around: Surroundings, *, thorough: bool = False) -> Snapshot:
+async def look(around: ProtectedFiles, *, thorough: bool = False) -> OutsideState:
     """Take everything down; `thorough` for attempts without a box. git is asked only if the checkout has changed."""
     repository = around.repository
     refs = await _refs(repository)
     commit = _commit(repository, refs)
-    return Snapshot(
+    return OutsideState(
         commit=commit,
         checkout=await _checkout(repository, commit, thorough=thorough),
         git=await asyncio.to_thread(_git_folder, repository.git_dir),
@@ -81,7 +81,7 @@ async def look(around: Surroundings, *, thorough: bool = False) -> Snapshot:
     )
 
 
-def differences(before: Snapshot, after: Snapshot, own_refs: Sequence[str] = OWN_REFS) -> list[Violation]:
+def differences(before: OutsideState, after: OutsideState, own_refs: Sequence[str] = OWN_REFS) -> list[Violation]:
     """Return what is not as it was; corral's own refs may be."""
     found: list[Violation] = []
     for kind in ("checkout", "git", "refs", "siblings", "state"):
@@ -94,20 +94,22 @@ def differences(before: Snapshot, after: Snapshot, own_refs: Sequence[str] = OWN
     return found
 
 
-def told(found: Iterable[Violation], *, boxed: bool) -> Told:
+def classify_differences(found: Iterable[Violation], *, boxed: bool) -> OutsideChanges:
     """Say what differences mean: in a box no agent can have made them, so a person was at work meanwhile."""
     found = tuple(found)
     if not boxed:
-        return Told(violations=found)
-    return Told(notes=tuple(f"changed during the attempt, not by it: {each.kind} {each.path}" for each in found))
+        return OutsideChanges(violations=found)
+    return OutsideChanges(
+        notes=tuple(f"changed during the attempt, not by it: {each.kind} {each.path}" for each in found)
+    )
 
 
-async def save(repository: Repository, before: Snapshot, found: Iterable[Violation]) -> bytes:
+async def save(repository: Repository, before: OutsideState, found: Iterable[Violation]) -> bytes:
     """Return the foreign change of the checkout as a patch that `git apply` takes, against the commit of before."""
     paths = sorted(each.path for each in found if each.kind == "checkout" and not each.path.startswith(FLAG))
-    if not paths or _bare(repository):
+    if not paths or _is_bare(repository):
         return b""
-    literal = {**await merge_commits.neutral(repository, again=True), "GIT_LITERAL_PATHSPECS": "1"}
+    literal = {**await merge_commits.neutral_environment(repository, again=True), "GIT_LITERAL_PATHSPECS": "1"}
     words = ("diff", "--binary", "--full-index", *PLAIN_DIFF)
     parts: list[bytes] = []
     known: set[str] = set()
@@ -131,13 +133,13 @@ _asked: dict[tuple[str, bool], tuple[tuple[str | None, str | None], dict[str, st
 FLAG = "(hidden from git status) "
 
 
-def _bare(repository: Repository) -> bool:
+def _is_bare(repository: Repository) -> bool:
     return repository.folder == repository.git_dir or not (repository.folder / ".git").exists()
 
 
 async def _checkout(repository: Repository, commit: str | None, *, thorough: bool) -> dict[str, str]:
     """Ask git what is not as in HEAD, unless nothing at all has changed since it was asked."""
-    if _bare(repository):
+    if _is_bare(repository):
         return {}
     mark = await asyncio.to_thread(checkout_fingerprint.of_checkout, repository.folder, repository.git_dir)
     key, state = (str(repository.folder), thorough), (commit, mark)
@@ -154,7 +156,7 @@ async def _ask(repository: Repository, *, thorough: bool) -> dict[str, str]:
     asked = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
     # A checkout that git itself cannot look at (a filter that is not installed) is no reason to fail an attempt.
     # Its settings are asked for each time: an agent without a box may have named programs there since.
-    quiet = await merge_commits.neutral(repository, again=True)
+    quiet = await merge_commits.neutral_environment(repository, again=True)
     out = (await repository.git(*asked, env=quiet, fine=(0, 1, 128))).out
     rows: dict[str, str] = {}
     for row in out.split(b"\0"):
@@ -259,7 +261,7 @@ def _tree(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _state(around: Surroundings) -> dict[str, str]:
+def _state(around: ProtectedFiles) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in (around.state, around.state / "corral.db"):  # the database changes all the time, but stays itself
         with contextlib.suppress(OSError):
@@ -267,11 +269,11 @@ def _state(around: Surroundings) -> dict[str, str]:
             found[str(path)] = f"{about.st_mode:o} {about.st_uid} {about.st_ino}"
     with contextlib.suppress(OSError), os.scandir(around.state) as entries:
         # what others of us may add or change at any time says nothing
-        found |= {entry.path: _file(Path(entry.path)) for entry in entries if not _ours(entry.name)}
+        found |= {entry.path: _file(Path(entry.path)) for entry in entries if not _is_ours(entry.name)}
     for path in (around.state / "trusted", *around.watched):
         found[str(path)] = _file(path)
     return found
 
 
-def _ours(name: str) -> bool:
+def _is_ours(name: str) -> bool:
     return name in OWN_FOLDERS or name.startswith(OWN_FILES)

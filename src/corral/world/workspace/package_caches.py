@@ -32,7 +32,7 @@ def variables(folder: Path) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def lent(state: Path, project: Path, private: Path, owner: Owner | None) -> AsyncGenerator[Path]:
+async def lend_cache(state: Path, project: Path, private: Path, owner: Owner | None) -> AsyncGenerator[Path]:
     """Lend the project's cache to one attempt; whoever comes while it is lent has an empty one of its own."""
     shared = state / "caches" / f"{project.parent.name}-{zlib.crc32(str(project).encode()):08x}"
     shared.mkdir(parents=True, exist_ok=True, mode=0o700)

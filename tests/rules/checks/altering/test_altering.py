@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from corral.rules.checks import altering
-from corral.rules.checks.altering import Altered
-from corral.rules.checks.steering.programs import Reader
+from corral.rules.checks.altering import AlteredFiles
+from corral.rules.checks.steering.programs import CheckReader
 
 PATH = "tests/test_sums.py"
 
 
-def altered(tests: str, *names: str) -> Altered:
+def altered(tests: str, *names: str) -> AlteredFiles:
     return altering.alter({PATH: tests}, [f"{PATH}::{name}" for name in names or ("test_add",)], {})
 
 
@@ -288,7 +288,7 @@ def test_plain_python_scripts_fail_wherever_they_end() -> None:
     ],
 )
 def test_scripts_decide_only_in_plain_commands(check: str, found: tuple[str, ...]) -> None:
-    reader = Reader(
+    reader = CheckReader(
         {"check.sh", "Makefile"}, {"check.sh": "exit 1", "Makefile": "test:\n\tsh check.sh\n"}.get, lambda *_: True
     )
     reader.check(check)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from corral.model import CheckResult, Report, Seen
+from corral.model import CheckObservation, CheckResult, Report
 from corral.model.evidence import Outcome
 from corral.rules.checks import outside
-from corral.rules.checks.outside import Line, Outside, Settings
+from corral.rules.checks.outside import OutsideVerdict, ProbeAnswer, RunnerSettings
 
 MARK = "mark "
 
@@ -128,7 +128,7 @@ def test_other_answers_to_tests_that_passed_all_along_limit_the_work(tmp_path: P
     assert found.limits
 
 
-def probed(fix: Fix, folder: Path) -> Outside:
+def probed(fix: Fix, folder: Path) -> OutsideVerdict:
     """Run the probe of one fix, on its base and on the work, as an engine does without a box."""
     bodies = [f"def test_{place}():\n    assert {words}\n" for place, words in enumerate(fix.tests)]
     source = "\n\n".join(["from product import f\n", *bodies])
@@ -138,9 +138,9 @@ def probed(fix: Fix, folder: Path) -> Outside:
     sources = {"tests/test_product.py": source}
     states = outside.states_of(sources, runs)
     assert sorted(states.values()) == sorted(["kept", *["fixed"] * (len(ids) - 1)])
-    probes = outside.probes(sources, states, ["product.py"], ["product.py", *sources], Settings(files={}))
+    probes = outside.probes(sources, states, ["product.py"], ["product.py", *sources], RunnerSettings(files={}))
     assert [each.language for each in probes] == ["python"]
-    given: list[list[Line]] = []
+    given: list[list[ProbeAnswer]] = []
     for name, text in (("work", fix.after), ("base", fix.before)):
         (folder / name).mkdir()
         (folder / name / "product.py").write_text(text)
@@ -148,8 +148,8 @@ def probed(fix: Fix, folder: Path) -> Outside:
             ["/bin/sh", "-c", probes[0].command("python3", MARK)], cwd=folder / name, capture_output=True, check=True
         )
         given.append(outside.answers(done.stdout.decode(), MARK, len(probes[0].calls)))
-    return outside.judged(probes[0].calls, *given)
+    return outside.judge_answers(probes[0].calls, *given)
 
 
-def seen(tests: dict[str, Outcome]) -> Seen:
-    return Seen(result=CheckResult(command="pytest", exit_code=0, seconds=1.0), report=Report(tests=tests))
+def seen(tests: dict[str, Outcome]) -> CheckObservation:
+    return CheckObservation(result=CheckResult(command="pytest", exit_code=0, seconds=1.0), report=Report(tests=tests))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from corral.rules.checks.outside import Settings, node_calls, probes, python_calls, shapes
-from corral.rules.checks.outside.checked import Checked, State, States
+from corral.rules.checks.outside import RunnerSettings, node_calls, probes, python_calls, shapes
+from corral.rules.checks.outside.checked import CheckedCall, State, States
 from corral.rules.checks.outside.node_literals import NotPlain, values
 
 KNOWN = {"product"}
@@ -73,7 +73,9 @@ def test_settings_that_prepare_tests_leave_the_probe_out() -> None:
 
     def made(**files: str) -> list[Any]:
         named = {name.replace("__", "/").replace("_", "."): text for name, text in files.items()}
-        return probes(source, states, ["product.py"], ["product.py"], Settings(files=named, checks=("A=1 pytest",)))
+        return probes(
+            source, states, ["product.py"], ["product.py"], RunnerSettings(files=named, checks=("A=1 pytest",))
+        )
 
     assert [dict(each.env) for each in made()] == [{"A": "1"}]
     assert made(pytest_ini="[pytest]\nenv =\n    A=1\n") == []
@@ -124,10 +126,10 @@ def test_plain_values_of_javascript() -> None:
 
 
 def test_other_inputs_have_the_same_shape() -> None:
-    call = Checked(language="python", module="m", name="f", arguments="'Ab-9 ä0', [3, 'x'], key=None")
+    call = CheckedCall(language="python", module="m", name="f", arguments="'Ab-9 ä0', [3, 'x'], key=None")
     found = [each.arguments for each in shapes.variants(call)]
     assert found[0] == "'Ec-1 ä0', [3, 'z'], key=None"
     assert len(found) == len(shapes.TURNS) + len(shapes.LONGER_TURNS)
     assert found[-1].startswith("'Ab-9 ä0-Of-3 ä0-Ab-9 ä0-"), "a longer one"
-    plain = Checked(language="node", module="m", name="f", arguments="[1, true, null]")
+    plain = CheckedCall(language="node", module="m", name="f", arguments="[1, true, null]")
     assert list(shapes.variants(plain)) == []

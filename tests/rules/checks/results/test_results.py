@@ -93,7 +93,7 @@ def test_xml_that_grows_is_refused() -> None:
     ],
 )
 def test_report_files_that_a_command_names(command: str, files: list[str]) -> None:
-    assert junit.named_by(command) == files
+    assert junit.report_files(command) == files
 
 
 ALPHABET = 'ok not 1..2\n-#{}"<>/testsuiecaFAILED ERR:=0123456789 passed, in s\u25cf\u203a\u2716\u2139'

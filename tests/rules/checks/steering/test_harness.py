@@ -4,7 +4,7 @@ import pytest
 
 from corral.model.flow import Task, TaskType
 from corral.rules.checks import steering
-from corral.rules.checks.steering import Change
+from corral.rules.checks.steering import PathChange
 from tests.rules.checks.steering.trees import Tree, harness, how, tree
 
 CALC = "def add(a, b):\n    return a - b\n"
@@ -437,17 +437,23 @@ def test_checks_that_run_only_tests_of_the_work_itself(base: Tree, written: Tree
 
 
 def test_no_more_is_asked_for_than_is_read() -> None:
-    changes = [Change(f"src/a{number}.py", "changed") for number in range(1000)]
-    asked = steering.wanted(changes, [PYTEST], [each.path for each in changes], {})
+    changes = [PathChange(f"src/a{number}.py", "changed") for number in range(1000)]
+    asked = steering.missing_contents(changes, [PYTEST], [each.path for each in changes], {})
     assert len(asked) == steering.MOST_FILES
-    assert steering.wanted(changes, [PYTEST], [each.path for each in changes], dict.fromkeys(asked, b"")) == []
+    assert (
+        steering.missing_contents(changes, [PYTEST], [each.path for each in changes], dict.fromkeys(asked, b"")) == []
+    )
 
 
 def test_nothing_that_was_unreadable_is_asked_for_again_or_believed() -> None:
-    changes = [Change("pyproject.toml", "changed"), Change("Makefile", "changed"), Change("tests/test_a.py", "changed")]
+    changes = [
+        PathChange("pyproject.toml", "changed"),
+        PathChange("Makefile", "changed"),
+        PathChange("tests/test_a.py", "changed"),
+    ]
     paths = [each.path for each in changes]
     found: dict[steering.Key, bytes | None] = {}
-    while asked := steering.wanted(changes, ["make test"], paths, found):
+    while asked := steering.missing_contents(changes, ["make test"], paths, found):
         found |= dict.fromkeys(asked, None)
     made = steering.harness(changes, ["make test"], Task(prompt="x"), paths, found)
     assert {each.how for each in made.steered} <= {"put back", "allowed"}

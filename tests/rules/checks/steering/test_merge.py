@@ -31,7 +31,7 @@ def test_times_and_odd_floats_are_written() -> None:
 
 
 def merged(path: str, base: str | None, delivered: str, *tools: str) -> str:
-    found = merge.merged(path, None if base is None else base.encode(), delivered.encode(), tools)
+    found = merge.merge_file(path, None if base is None else base.encode(), delivered.encode(), tools)
     assert found is not None
     return found.decode()
 
@@ -85,14 +85,14 @@ def test_a_plug_in_by_entry_point_is_taken_out() -> None:
 
 @pytest.mark.parametrize("text", ["[tool", "a = ", "\0", "real.toml", "[a]\n[a]\n", "x = 1\nx = 2\n"])
 def test_what_cannot_be_read_is_not_merged(text: str) -> None:
-    assert merge.merged("pyproject.toml", b"", text.encode(), ()) is None
-    assert merge.merged("package.json", b"{}", text.encode(), ()) is None
+    assert merge.merge_file("pyproject.toml", b"", text.encode(), ()) is None
+    assert merge.merge_file("package.json", b"{}", text.encode(), ()) is None
 
 
 def test_bytes_that_are_no_text_are_not_merged() -> None:
-    assert merge.merged("setup.cfg", b"", b"[a]\n\xff\xfe", ()) is None
-    assert merge.merged("package.json", b"{}", b"[" * 100_000, ()) is None
-    assert merge.merged("package.json", b"{}", b"[]", ()) is None
+    assert merge.merge_file("setup.cfg", b"", b"[a]\n\xff\xfe", ()) is None
+    assert merge.merge_file("package.json", b"{}", b"[" * 100_000, ()) is None
+    assert merge.merge_file("package.json", b"{}", b"[]", ()) is None
 
 
 def package(base: dict[str, Any], delivered: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +158,16 @@ def test_cargo_toml(base: str, delivered: str, kept: dict[str, Any]) -> None:
 )
 def test_ini_files(name: str, section: str, line: str, kept: bool) -> None:
     key = line.split(" = ", maxsplit=1)[0]
-    result = ini_text.parsed(merged(name, "", f"[{section}]\n{line}\n"))
+    result = ini_text.parse(merged(name, "", f"[{section}]\n{line}\n"))
     assert (key in result.get(section, {})) is kept
     base = f"[{section}]\n{key} = base\n"
-    result = ini_text.parsed(merged(name, base, f"[{section}]\n{line}\n"))
+    result = ini_text.parse(merged(name, base, f"[{section}]\n{line}\n"))
     assert result[section][key] == (line.split(" = ")[1] if kept else "base")
 
 
 def test_values_of_several_lines_are_kept_whole() -> None:
     text = "[pytest]\nmarkers =\n    a: one\n    b: two\n[flake8]\nx: y\n"
-    assert ini_text.parsed(ini_text.written(ini_text.parsed(text))) == ini_text.parsed(text)
+    assert ini_text.parse(ini_text.format_sections(ini_text.parse(text))) == ini_text.parse(text)
     assert "    b: two" in merged("pytest.ini", "", text)
 
 
@@ -196,7 +196,7 @@ def test_a_replaced_module_of_go_is_put_back() -> None:
     assert "evil" not in result
     assert "replace c/d => ./d" in result
     assert "require c/d v1" in result
-    assert merge.same(
+    assert merge.is_same(
         merged("go.mod", base, base + "require c/d v1\n").encode(),
         (base + "require (\n c/d v1\n)\n").encode(),
         "go.mod",

@@ -4,12 +4,12 @@ import pytest
 
 from corral.model.flow import Task
 from corral.rules.checks.steering import harness
-from corral.rules.checks.steering.change import Change, Contents
+from corral.rules.checks.steering.change import Contents, PathChange
 
 
 def steered(files: dict[str, str]) -> set[str]:
     contents: Contents = {("delivered", path): text.encode() for path, text in files.items()}
-    changes = [Change(path=path, kind="added") for path in files]
+    changes = [PathChange(path=path, kind="added") for path in files]
     found = harness(changes, ["pytest -q"], Task(prompt="t"), ["tests/test_a.py"], contents)
     return {each.path for each in found.steered}
 

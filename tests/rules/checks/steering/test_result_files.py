@@ -1,6 +1,6 @@
 """Files in which a check keeps its own result."""
 
-from corral.rules.checks.steering.result_files import claimed
+from corral.rules.checks.steering.result_files import claimed_files
 
 CHECK = "python3 run_tests.py; grep -q good report.json"
 PROGRAM = b"open('report.json', 'w')"
@@ -11,7 +11,7 @@ def found(
 ) -> dict[str, tuple[str, ...]]:
     contents = {("base", "run_tests.py"): program, ("base", "sums.py"): before, ("delivered", "sums.py"): product}
     base = ["run_tests.py", "sums.py", "data.json"]
-    return dict(claimed([check], ["sums.py"], ["sums.py"], base, contents))  # type: ignore[arg-type]
+    return dict(claimed_files([check], ["sums.py"], ["sums.py"], base, contents))  # type: ignore[arg-type]
 
 
 def test_work_that_names_the_result_of_its_check_is_found() -> None:

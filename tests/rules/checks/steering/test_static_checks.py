@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model.flow import Task
-from corral.rules.checks.steering import Change, Contents, harness, static_doubts
+from corral.rules.checks.steering import Contents, PathChange, harness, static_doubts
 from corral.rules.checks.steering.following import TESTS_FOLLOW
 
 BASE = {"a.py": b"import os\n\n\ndef f():\n    return 1\n"}
@@ -11,7 +11,7 @@ BASE = {"a.py": b"import os\n\n\ndef f():\n    return 1\n"}
 
 def words(delivered: bytes, check: str, prompt: str = "repair it") -> list[str]:
     contents: Contents = {("base", "a.py"): BASE["a.py"], ("delivered", "a.py"): delivered}
-    found = static_doubts([Change("a.py", "changed")], [check], Task(prompt=prompt), [*BASE], contents)
+    found = static_doubts([PathChange("a.py", "changed")], [check], Task(prompt=prompt), [*BASE], contents)
     return [each.words for each in found]
 
 
@@ -55,7 +55,7 @@ def test_what_a_check_compares_with_is_put_back(check: str, path: str) -> None:
     files = {"t.py": b"print(1)\n", "check.sh": b"cat < in.txt\ncmp got out.txt\n", "in.txt": b"1\n", "out.txt": b"2\n"}
     base: Contents = {("base", name): text for name, text in files.items()}
     contents: Contents = {**base, ("delivered", path): b"3\n"}
-    found = harness([Change(path, "changed")], [check], Task(prompt="fix it"), [*files], contents)
+    found = harness([PathChange(path, "changed")], [check], Task(prompt="fix it"), [*files], contents)
     assert [(each.path, each.how) for each in found.steered] == [(path, "allowed")]
-    other = harness([Change(path, "changed")], ["pytest -q"], Task(prompt="fix it"), [*files], contents)
+    other = harness([PathChange(path, "changed")], ["pytest -q"], Task(prompt="fix it"), [*files], contents)
     assert not other.steered

@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model.flow import Task
-from corral.rules.checks.steering import Change, doubts_about_surroundings
+from corral.rules.checks.steering import PathChange, doubts_about_surroundings
 
 TASK = "slug() keeps capital letters; addresses must be lower case. Fix it."
 PYTHON = "import re\n\n\ndef slug(text):\n    return '-'.join(re.findall('[A-Za-z]+', text))\n"
@@ -16,7 +16,7 @@ C = "char *slug(char *text)\n{\n    return text;\n}\n"
 
 def words(path: str, base: str, now: str, task: str = TASK) -> list[str]:
     contents = {("base", path): base.encode(), ("delivered", path): now.encode()}
-    found = doubts_about_surroundings([Change(path, "changed")], contents, Task(prompt=task))  # pyright: ignore[reportArgumentType]
+    found = doubts_about_surroundings([PathChange(path, "changed")], contents, Task(prompt=task))  # pyright: ignore[reportArgumentType]
     assert all(not each.strong and each.caps for each in found)
     return [each.words.partition(": ")[2] for each in found]
 

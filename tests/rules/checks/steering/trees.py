@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks import steering
-from corral.rules.checks.steering import Change, Harness
+from corral.rules.checks.steering import Harness, PathChange
 
 Tree = Mapping[str, str | bytes]
 TASK = Task(prompt="fix it")
 
 
-def changes(base: Tree, delivered: Tree) -> list[Change]:
-    changed = [Change(path, "changed" if path in delivered else "deleted") for path in base]
-    changed += [Change(path, "added") for path in delivered if path not in base]
+def changes(base: Tree, delivered: Tree) -> list[PathChange]:
+    changed = [PathChange(path, "changed" if path in delivered else "deleted") for path in base]
+    changed += [PathChange(path, "added") for path in delivered if path not in base]
     return [each for each in changed if base.get(each.path) != delivered.get(each.path)]
 
 
@@ -23,7 +23,7 @@ def contents(base: Tree, delivered: Tree, checks: Sequence[str]) -> dict[steerin
     """Read what the rules ask for, until it is enough."""
     found: dict[steering.Key, bytes | None] = {}
     for _ in range(20):
-        asked = steering.wanted(changes(base, delivered), checks, list(base), found)
+        asked = steering.missing_contents(changes(base, delivered), checks, list(base), found)
         if not asked:
             return found
         assert not set(asked) & set(found)

@@ -10,15 +10,15 @@ from msgspec import UNSET, Raw
 from corral.agents.formats import error_words
 from corral.agents.formats.acp import wire
 from corral.agents.formats.acp.presets import Preset
-from corral.agents.formats.acp.tools import Tools
+from corral.agents.formats.acp.tools import AcpTools
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
-from corral.model.agent_api import AgentTask, Answer, End, HangUp, Line, Steer, Telling
+from corral.model.agent_api import AgentTask, Answer, End, HangUp, RunReply, Steer, Telling
 from corral.model.events import AgentEvent, Asked, Ended, Filled, Heeded, Planned, Said, Spent, Started, Step, Unparsed
 from corral.model.numbers import token_count, usd_or_none
 
-Heard = AgentEvent | Line | HangUp
+Heard = AgentEvent | RunReply | HangUp
 
 STOPPED: dict[str, Failure] = {
     "max_tokens": Failure("context_too_long", "it used up the tokens of its answer before it was done"),
@@ -34,14 +34,14 @@ class AcpConversation:
         self._task, self._preset, self._hints = task, preset, hints
         self._waiting: dict[bytes, str] = {b"1": "initialize"}  # number of a request -> its method
         self._number = 1
-        self._agent = wire.Initialized(protocol_version=wire.VERSION)
+        self._agent = wire.InitializeReply(protocol_version=wire.VERSION)
         self._session = ""
         self._before: list[tuple[str, dict[str, object]]] = []  # what comes before the first prompt
-        self._tools = Tools(read_only=task.read_only)
+        self._tools = AcpTools(read_only=task.read_only)
         self._saying, self._said, self._message = "", "", None
         self._tokens, self._turn_tokens, self._usd = Tokens(), Tokens(), None
         self._steers: list[str] = []
-        self._held: dict[str, tuple[Raw, list[wire.Choice]]] = {}  # what it waits for a person to allow
+        self._held: dict[str, tuple[Raw, list[wire.PermissionChoice]]] = {}  # what it waits for a person to allow
         self._tried_login = self._at_work = self._over = False
 
     def read(self, line: str) -> list[Heard]:
@@ -53,7 +53,7 @@ class AcpConversation:
             return [Unparsed(line)]
         if isinstance(message.method, str):
             try:
-                return self._told(message.method, message)
+                return self._on_message(message.method, message)
             except UNREADABLE:
                 wrong = [] if message.id is UNSET else [wire.refusal(message.id, wire.BAD_PARAMETERS, "not understood")]
                 return [Unparsed(line), *wrong]
@@ -61,13 +61,13 @@ class AcpConversation:
         if method is None:
             return [Unparsed(line)]
         if message.error:
-            return self._refused(method, message.error)
+            return self._on_refused(method, message.error)
         try:
-            return self._answered(method, message.result)
+            return self._on_answer(method, message.result)
         except UNREADABLE:
             return self._end(Ended(ok=False, error=Failure("bad_output", f"its answer to {method} is not ACP")))
 
-    def tell(self, order: Telling) -> list[Line]:
+    def tell(self, order: Telling) -> list[RunReply]:
         if isinstance(order, Steer):
             self._steers.append(order.text)  # it is told when its turn ends
             return []
@@ -75,14 +75,14 @@ class AcpConversation:
         self._held.clear()
         return [*held, *self._cancel()]
 
-    def answer(self, order: Answer) -> list[Line]:
+    def answer(self, order: Answer) -> list[RunReply]:
         held = self._held.pop(order.ask, None)
         if held is None:
             return []
         number, choices = held
         return [wire.answer(number, _outcome(self._tools.chosen(choices, order.text)))]
 
-    def _cancel(self) -> list[Line]:
+    def _cancel(self) -> list[RunReply]:
         return [wire.notification("session/cancel", {"sessionId": self._session})] if self._at_work else []
 
     def exited(self, end: End) -> list[AgentEvent]:
@@ -97,25 +97,27 @@ class AcpConversation:
 
     # --- our requests and their answers
 
-    def _ask(self, method: str, parameters: dict[str, object]) -> Line:
+    def _ask(self, method: str, parameters: dict[str, object]) -> RunReply:
         self._number += 1
         self._waiting[str(self._number).encode()] = method
         return wire.request(self._number, method, parameters)
 
-    def _answered(self, method: str, result: Raw) -> list[Heard]:
+    def _on_answer(self, method: str, result: Raw) -> list[Heard]:
         match method:
             case "initialize":
-                return self._initialized(msgspec.json.decode(result, type=wire.Initialized))
+                return self._on_initialized(msgspec.json.decode(result, type=wire.InitializeReply))
             case "authenticate":
                 return [self._open()]
             case "session/new" | "session/load":
-                return self._opened(msgspec.json.decode(result, type=wire.Opened | None) or wire.Opened())
+                return self._on_session_opened(
+                    msgspec.json.decode(result, type=wire.SessionReply | None) or wire.SessionReply()
+                )
             case "session/prompt":
-                return self._turned(decode(wire.TURNED, result))
+                return self._on_turn_ended(decode(wire.TURNED, result))
             case _:
                 return [self._next()]
 
-    def _initialized(self, agent: wire.Initialized) -> list[Heard]:
+    def _on_initialized(self, agent: wire.InitializeReply) -> list[Heard]:
         if agent.protocol_version != wire.VERSION:
             words = f"it speaks version {agent.protocol_version} of ACP, corral version {wire.VERSION}"
             return self._end(Ended(ok=False, error=Failure("bad_output", words)))
@@ -124,14 +126,14 @@ class AcpConversation:
             return [login]
         return [self._open()]
 
-    def _login(self) -> Line | None:
+    def _login(self) -> RunReply | None:
         offered = any(method.id == self._preset.login_method for method in self._agent.auth_methods)
         if self._tried_login or not offered:
             return None
         self._tried_login = True
         return self._ask("authenticate", {"methodId": self._preset.login_method})
 
-    def _open(self, *, fresh: bool = False) -> Line:
+    def _open(self, *, fresh: bool = False) -> RunReply:
         given = wire.servers(self._task.mcp, self._agent.agent_capabilities.mcp_capabilities)
         parameters: dict[str, object] = {"cwd": self._task.workspace, "mcpServers": given}
         if self._preset.meta:
@@ -140,7 +142,7 @@ class AcpConversation:
             return self._ask("session/load", {**parameters, "sessionId": self._task.session})
         return self._ask("session/new", parameters)
 
-    def _opened(self, opened: wire.Opened) -> list[Heard]:
+    def _on_session_opened(self, opened: wire.SessionReply) -> list[Heard]:
         self._session = opened.session_id or self._task.session or ""
         if not self._session:
             return self._end(Ended(ok=False, error=Failure("bad_output", "it opened a session without a name")))
@@ -174,16 +176,16 @@ class AcpConversation:
             return "session/set_config_option", named
         return "session/set_model", {"sessionId": self._session, "modelId": self._task.model}
 
-    def _next(self) -> Line:
+    def _next(self) -> RunReply:
         if self._before:
             return self._ask(*self._before.pop(0))
         return self._prompt(self._task.prompt)
 
-    def _prompt(self, text: str) -> Line:
+    def _prompt(self, text: str) -> RunReply:
         self._at_work = True
         return self._ask("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
 
-    def _refused(self, method: str, problem: wire.Problem) -> list[Heard]:
+    def _on_refused(self, method: str, problem: wire.RpcProblem) -> list[Heard]:
         if method == "session/load":  # it has forgotten: what was done lies in the workspace all the same
             return [self._open(fresh=True)]
         login_needed = problem.code == wire.LOGIN_NEEDED
@@ -198,18 +200,18 @@ class AcpConversation:
             words += f" (it offers to authenticate by: {', '.join(methods[:10])})"
         return [
             *said,
-            *self._spent(),
+            *self._spent_events(),
             *self._end(*error_words.failed(status, words, text=self._said, hints=self._hints)),
         ]
 
     # --- the end of a turn
 
-    def _turned(self, turned: wire.Turned) -> list[Heard]:
+    def _on_turn_ended(self, turned: wire.PromptReply) -> list[Heard]:
         told: list[Heard] = [*self._pause()]
         self._count(turned)
-        told += self._spent()
+        told += self._spent_events()
         if turned.stop_reason != "end_turn":
-            return [*told, *self._end(self._stopped(turned.stop_reason))]
+            return [*told, *self._end(self._stopped_event(turned.stop_reason))]
         bad = self._preset.bad_words
         if bad and self._said.startswith(bad):
             return [*told, *self._end(*error_words.failed(None, self._said.removeprefix(bad), hints=self._hints))]
@@ -219,7 +221,7 @@ class AcpConversation:
         tools = self._tools
         return [*told, *self._end(error_words.ended_well(self._said, used_tools=tools.used, denied=tools.denied))]
 
-    def _stopped(self, reason: str) -> Ended:
+    def _stopped_event(self, reason: str) -> Ended:
         if reason == "cancelled":
             return Ended(ok=False, text=self._said, status="stopped")
         failure = STOPPED.get(reason, Failure("bad_output", f"it stopped: {reason}"))
@@ -229,26 +231,26 @@ class AcpConversation:
         self._over, self._at_work = True, False
         return [*last, HangUp()]
 
-    def _count(self, turned: wire.Turned) -> None:
+    def _count(self, turned: wire.PromptReply) -> None:
         usage, counted = turned.usage, wire.quota(turned.meta)
         turn, self._turn_tokens = self._turn_tokens, Tokens()
         if usage and turn == Tokens():
-            turn = self._counted(usage)
+            turn = self._tokens_of(usage)
         elif counted and turn == Tokens():
             turn = reported_tokens(counted.input_tokens, counted.output_tokens)
         if self._preset.tokens != "no":
             self._tokens = turn if self._preset.tokens == "whole" else self._tokens + turn
 
-    def _spent(self) -> list[AgentEvent]:
+    def _spent_events(self) -> list[AgentEvent]:
         known = self._tokens != Tokens() or self._usd is not None
         return [Spent(self._tokens, self._usd)] if known else []
 
     # --- what it tells and asks of its own accord
 
-    def _told(self, method: str, message: wire.Message) -> list[Heard]:
+    def _on_message(self, method: str, message: wire.Message) -> list[Heard]:
         if message.id is UNSET:
             # What it tells while it opens a session is the past: that of a session it has loaded.
-            return [*self._updated(decode(wire.UPDATED, message.params).update)] if self._hears(method) else []
+            return [*self._on_update(decode(wire.UPDATED, message.params).update)] if self._listens_to(method) else []
         if method != "session/request_permission":
             return [wire.refusal(message.id, wire.NO_SUCH_METHOD, f"corral does not offer {method}")]
         permission = decode(wire.PERMISSION, message.params)
@@ -261,10 +263,10 @@ class AcpConversation:
         asked = Asked(question, answer=choice.name or choice.kind if choice else "none of its answers fits")
         return [*self._pause(), *told, asked, wire.answer(message.id, _outcome(choice))]
 
-    def _hears(self, method: str) -> bool:
+    def _listens_to(self, method: str) -> bool:
         return method == "session/update" and self._at_work
 
-    def _updated(self, update: wire.Update) -> list[AgentEvent]:
+    def _on_update(self, update: wire.Update) -> list[AgentEvent]:
         match update.session_update:
             case "agent_message_chunk":
                 return self._piece(update)
@@ -274,17 +276,17 @@ class AcpConversation:
                 return [*self._pause(), Planned(tuple(Step(each.content, each.status) for each in update.entries))]
             case "usage_update":
                 paused = [] if self._message else self._pause()  # without names of messages, this parts them
-                paused += _filled(update)
+                paused += _filled_events(update)
                 if not update.cost or update.cost.currency != "USD":
                     return paused
                 self._usd = usd_or_none(update.cost.amount)
-                return [*paused, *self._spent()]
+                return [*paused, *self._spent_events()]
             case _:
                 return []
 
     def _piece(self, update: wire.Update) -> list[AgentEvent]:
         usage = wire.meta(update.meta).usage
-        self._turn_tokens += self._counted(usage) if usage else Tokens()
+        self._turn_tokens += self._tokens_of(usage) if usage else Tokens()
         text = wire.text(update.content)
         if not text:
             return []
@@ -299,7 +301,7 @@ class AcpConversation:
         self._said = text or self._said
         return [Said(text)] if text else []
 
-    def _counted(self, usage: wire.Usage) -> Tokens:
+    def _tokens_of(self, usage: wire.TokenUsage) -> Tokens:
         return reported_tokens(
             usage.input_tokens,
             usage.output_tokens,
@@ -309,12 +311,12 @@ class AcpConversation:
         )
 
 
-def _filled(update: wire.Update) -> list[AgentEvent]:
+def _filled_events(update: wire.Update) -> list[AgentEvent]:
     used, size = token_count(update.used), token_count(update.size)
     return [Filled(used, size or None)] if used else []
 
 
-def _outcome(choice: wire.Choice | None) -> dict[str, object]:
+def _outcome(choice: wire.PermissionChoice | None) -> dict[str, object]:
     chosen: dict[str, object] = {"outcome": "cancelled"}
     if choice:
         chosen = {"outcome": "selected", "optionId": choice.option_id}

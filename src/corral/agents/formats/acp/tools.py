@@ -9,7 +9,7 @@ from msgspec import Raw, Struct, field
 
 from corral.agents.formats.acp import wire
 from corral.agents.formats.printed_json import UNREADABLE
-from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.tool_arguments import main_argument
 from corral.model.events import AgentEvent, CalledTool, Changed, ToolReturned
 
 WRITING = ("edit", "delete", "move")
@@ -19,7 +19,7 @@ REFUSED = "no"  #: to what offers no refusal of its own
 OVER = ("completed", "failed")
 
 
-class _Call(Struct):
+class _AcpCall(Struct):
     """One use of a tool, as far as it is known."""
 
     name: str = "tool"
@@ -32,10 +32,10 @@ class _Call(Struct):
     over: bool = False
 
 
-class Tools:
+class AcpTools:
     def __init__(self, *, read_only: bool) -> None:
         self._read_only = read_only
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _AcpCall] = {}
         self.denied: dict[str, None] = {}
 
     @property
@@ -48,17 +48,17 @@ class Tools:
         if call.over:
             return []
         ready = bool(call.words) if told.session_update == "tool_call" else told.status in ("in_progress", *OVER)
-        events = self._called(call, told.tool_call_id) if ready else []
+        events = self._announce_call(call, told.tool_call_id) if ready else []
         if told.status not in OVER:
             return events
         call.over, ok = True, told.status == "completed"
         changed: list[AgentEvent] = [Changed(path) for path in call.paths] if ok and call.kind in WRITING else []
         return [*events, ToolReturned(told.tool_call_id, ok, call.output[: wire.MOST_TEXT]), *changed]
 
-    def ask(self, asked: wire.Permission) -> tuple[list[AgentEvent], str, wire.Choice | None]:
+    def ask(self, asked: wire.Permission) -> tuple[list[AgentEvent], str, wire.PermissionChoice | None]:
         """Decide whether it may: return what is to be told, the question, and the choice; None where none fits."""
         call = self._learn(asked.tool_call)
-        events = self._called(call, asked.tool_call.tool_call_id)
+        events = self._announce_call(call, asked.tool_call.tool_call_id)
         refused = self._read_only and call.kind in CHANGING
         refusals, grants = ("reject_once", "reject_always"), ("allow_once", "allow_always")
         # One who offers refusals alone gets one: `cancelled` is for a turn that was cancelled.
@@ -69,34 +69,34 @@ class Tools:
             self.denied[call.name if call.name != "tool" else call.kind or "tool"] = None
         return events, question, choice
 
-    def offered(self, options: Sequence[wire.Choice]) -> tuple[tuple[str, ...], str]:
+    def offered(self, options: Sequence[wire.PermissionChoice]) -> tuple[tuple[str, ...], str]:
         """Return a permission's answers as words, and the one that holds if nobody answers: no."""
         refusal = _first(options, ("reject_once", "reject_always"))
-        words = tuple(dict.fromkeys(_named(option) for option in options))
-        return (words, _named(refusal)) if refusal else ((*words, REFUSED), REFUSED)
+        words = tuple(dict.fromkeys(_option_name(option) for option in options))
+        return (words, _option_name(refusal)) if refusal else ((*words, REFUSED), REFUSED)
 
-    def chosen(self, options: Sequence[wire.Choice], words: str) -> wire.Choice | None:
+    def chosen(self, options: Sequence[wire.PermissionChoice], words: str) -> wire.PermissionChoice | None:
         """Return the answer that a person's words name; None refuses without one."""
-        found = next((option for option in options if _named(option) == words), None)
+        found = next((option for option in options if _option_name(option) == words), None)
         if found is None or not found.kind.startswith("allow"):
             self.denied["tool"] = None
         return found
 
-    def _called(self, call: _Call, number: str) -> list[AgentEvent]:
+    def _announce_call(self, call: _AcpCall, number: str) -> list[AgentEvent]:
         if call.told:
             return []
         call.told = True
         return [CalledTool(call.name, call.words or call.title, number)]
 
-    def _learn(self, told: wire.Update) -> _Call:
-        call = self._calls.setdefault(told.tool_call_id, _Call())
+    def _learn(self, told: wire.Update) -> _AcpCall:
+        call = self._calls.setdefault(told.tool_call_id, _AcpCall())
         call.kind = told.kind or call.kind
         call.name = (
             told.name or wire.meta(told.meta).tool_name or (call.kind if call.name == "tool" else "") or call.name
         )
         call.title = told.title or call.title
         if bytes(told.raw_input) not in (b"", b"{}", b"null"):
-            words, path = shown(told.raw_input)
+            words, path = main_argument(told.raw_input)
             call.words = words or call.words
             call.paths |= {path: None} if path and call.kind in WRITING else {}
         call.paths |= {place.path: None for place in told.locations or () if place.path}
@@ -107,11 +107,11 @@ class Tools:
         return call
 
 
-def _named(option: wire.Choice) -> str:
+def _option_name(option: wire.PermissionChoice) -> str:
     return option.name or option.kind or option.option_id
 
 
-def _first(options: Sequence[wire.Choice], kinds: Sequence[str]) -> wire.Choice | None:
+def _first(options: Sequence[wire.PermissionChoice], kinds: Sequence[str]) -> wire.PermissionChoice | None:
     return next((option for kind in kinds for option in options if option.kind == kind), None)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.model.agent_api import Line, McpServer
+from corral.model.agent_api import McpServer, RunReply
 
 VERSION = 1
 NO_SUCH_METHOD, BAD_PARAMETERS, LOGIN_NEEDED = -32601, -32602, -32000
@@ -19,7 +19,7 @@ class Camel(Struct, rename="camel"):
     """Base of what the protocol names in camel case."""
 
 
-class Problem(Struct):
+class RpcProblem(Struct):
     code: object = 0
     message: str = ""
     data: Raw = Raw(b"")
@@ -37,7 +37,7 @@ class Message(Struct):
     method: str | UnsetType = UNSET
     params: Raw = Raw(b"{}")
     result: Raw = Raw(b"null")
-    error: Problem | None = None
+    error: RpcProblem | None = None
 
 
 # --- what an agent answers
@@ -60,7 +60,7 @@ class AuthMethod(Struct):
     id: str = ""
 
 
-class Initialized(Camel):
+class InitializeReply(Camel):
     protocol_version: int
     agent_capabilities: Capabilities = field(default_factory=Capabilities)
     agent_info: Info | None = None
@@ -91,7 +91,7 @@ class Option(Camel):
     options: Raw = Raw(b"[]")  #: values, or groups of values
 
 
-class Opened(Camel):
+class SessionReply(Camel):
     """The answer to session/new and to session/load."""
 
     session_id: str | None = None
@@ -100,7 +100,7 @@ class Opened(Camel):
     config_options: list[Option] | None = None
 
 
-class Usage(Camel):
+class TokenUsage(Camel):
     input_tokens: object = 0
     output_tokens: object = 0
     cached_read_tokens: object = None
@@ -112,35 +112,35 @@ class Count(Struct):
     output_tokens: object = 0
 
 
-class Quota(Struct):
+class QuotaMeta(Struct):
     token_count: Count | None = None
 
 
 class TurnMeta(Struct):
-    quota: Quota | None = None
+    quota: QuotaMeta | None = None
 
 
-class Turned(Camel):
+class PromptReply(Camel):
     """The answer to session/prompt."""
 
     stop_reason: str
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     meta: Raw = field(name="_meta", default=Raw(b""))
 
 
 # --- what an agent tells of its own accord
 
 
-class Text(Struct):
+class TextContent(Struct):
     type: str = ""
     text: str = ""
 
 
-class Piece(Struct):
+class ContentPiece(Struct):
     """Of what a tool brought forth: text, or a changed file."""
 
     type: str = ""
-    content: Text | None = None
+    content: TextContent | None = None
     path: str = ""
 
 
@@ -148,7 +148,7 @@ class Location(Struct):
     path: str = ""
 
 
-class Money(Struct):
+class MoneyAmount(Struct):
     amount: object = 0.0
     currency: str = ""
 
@@ -160,7 +160,7 @@ class PlanStep(Struct):
 
 class Meta(Camel):
     tool_name: str | None = None
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
 
 
 class Update(Camel):
@@ -176,17 +176,17 @@ class Update(Camel):
     raw_output: Raw = Raw(b"")
     locations: list[Location] | None = None
     entries: list[PlanStep] = field(default_factory=list[PlanStep])
-    cost: Money | None = None
+    cost: MoneyAmount | None = None
     used: object = None
     size: object = None
     meta: Raw = field(name="_meta", default=Raw(b""))
 
 
-class Updated(Struct):
+class UpdateParameters(Struct):
     update: Update
 
 
-class Choice(Camel):
+class PermissionChoice(Camel):
     option_id: str
     name: str = ""
     kind: str = ""
@@ -194,7 +194,7 @@ class Choice(Camel):
 
 class Permission(Camel):
     tool_call: Update
-    options: list[Choice] = field(default_factory=list[Choice])
+    options: list[PermissionChoice] = field(default_factory=list[PermissionChoice])
 
 
 class _Value(Struct):
@@ -203,13 +203,13 @@ class _Value(Struct):
 
 
 MESSAGE = msgspec.json.Decoder(Message)
-UPDATED = msgspec.json.Decoder(Updated)
+UPDATED = msgspec.json.Decoder(UpdateParameters)
 PERMISSION = msgspec.json.Decoder(Permission)
-TURNED = msgspec.json.Decoder(Turned)
+TURNED = msgspec.json.Decoder(PromptReply)
 _META = msgspec.json.Decoder(Meta)
 _TURN_META = msgspec.json.Decoder(TurnMeta)
-_PIECES = msgspec.json.Decoder(list[Piece])
-_TEXT = msgspec.json.Decoder(Text)
+_PIECES = msgspec.json.Decoder(list[ContentPiece])
+_TEXT = msgspec.json.Decoder(TextContent)
 _DATA = msgspec.json.Decoder(str | Details)
 _VALUES = msgspec.json.Decoder(list[_Value])
 
@@ -230,7 +230,7 @@ def quota(raw: Raw) -> Count | None:
     return told.token_count if told else None
 
 
-def pieces(raw: Raw) -> list[Piece]:
+def pieces(raw: Raw) -> list[ContentPiece]:
     try:
         return _PIECES.decode(raw)
     except UNREADABLE:
@@ -254,7 +254,7 @@ def values(option: Option) -> list[str]:
     return [value.value for value in every if value.value is not None]
 
 
-def problem_words(problem: Problem) -> str:
+def problem_words(problem: RpcProblem) -> str:
     """Return a refusal as words: the message, and what its data add to it."""
     raw = bytes(problem.data)
     more = "" if raw in (b"", b"null") else raw.decode(errors="replace")
@@ -269,23 +269,23 @@ def problem_words(problem: Problem) -> str:
 # --- what we say
 
 
-def request(number: int, method: str, parameters: dict[str, object]) -> Line:
+def request(number: int, method: str, parameters: dict[str, object]) -> RunReply:
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
 
 
-def notification(method: str, parameters: dict[str, object]) -> Line:
+def notification(method: str, parameters: dict[str, object]) -> RunReply:
     return _line({"jsonrpc": "2.0", "method": method, "params": parameters})
 
 
-def answer(number: Raw, result: dict[str, object]) -> Line:
+def answer(number: Raw, result: dict[str, object]) -> RunReply:
     return _line({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-def refusal(number: Raw, code: int, words: str) -> Line:
+def refusal(number: Raw, code: int, words: str) -> RunReply:
     return _line({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": words}})
 
 
-def opening(version: str) -> Line:
+def opening(version: str) -> RunReply:
     """Return the first words: no files and no terminals of ours, for the agent's own tools are in the box already."""
     offered = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     mine = {"name": "corral", "title": "Corral", "version": version}
@@ -294,14 +294,14 @@ def opening(version: str) -> Line:
 
 def servers(given: Sequence[McpServer], able: McpCapabilities | None) -> list[dict[str, object]]:
     """Return the servers as the agent can take them: those with a URL by it, if it says so."""
-    return [_by_url(server) if server.url and able and able.http else _started(server) for server in given]
+    return [_by_url(server) if server.url and able and able.http else _by_command(server) for server in given]
 
 
 def _by_url(server: McpServer) -> dict[str, object]:
     return {"type": "http", "name": server.name, "url": server.url, "headers": _pairs(server.headers)}
 
 
-def _started(server: McpServer) -> dict[str, object]:
+def _by_command(server: McpServer) -> dict[str, object]:
     return {"name": server.name, "command": server.command, "args": list(server.args), "env": _pairs(server.env)}
 
 
@@ -309,5 +309,5 @@ def _pairs(table: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in table.items()]
 
 
-def _line(message: dict[str, object]) -> Line:
-    return Line(msgspec.json.encode(message).decode())
+def _line(message: dict[str, object]) -> RunReply:
+    return RunReply(msgspec.json.encode(message).decode())

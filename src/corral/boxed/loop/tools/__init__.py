@@ -11,18 +11,18 @@ from msgspec import Struct
 
 from corral.boxed.loop.programs import shorten
 from corral.boxed.loop.tools import files, git, packages, shell, testing
-from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Refused, Workspace
+from corral.boxed.loop.tools.result import LoopToolResult
+from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
-__all__ = ["Tool", "Toolbox"]
+__all__ = ["LoopTool", "LoopToolbox"]
 
 
-class Tool(Struct, frozen=True):
+class LoopTool(Struct, frozen=True):
     """A tool: its arguments are a Struct whose docstring tells the model what it does."""
 
     name: str
     arguments: type[Struct]
-    do: Callable[[Workspace, Any, int], Result]
+    do: Callable[[LoopWorkspace, Any, int], LoopToolResult]
     shown: str  #: the argument that a person wants to see
     writes: bool = False
 
@@ -41,22 +41,22 @@ class Tool(Struct, frozen=True):
 
 
 TOOLS = (
-    Tool("read", files.Read, files.read, "path"),
-    Tool("list", files.List, files.list_files, "path"),
-    Tool("search", files.Search, files.search, "pattern"),
-    Tool("write", files.Write, files.write, "path", writes=True),
-    Tool("edit", files.Edit, files.edit, "path", writes=True),
-    Tool("bash", shell.Bash, shell.bash, "command"),
-    Tool("git", git.Git, git.git, "action"),
-    Tool("packages", packages.Packages, packages.packages, "action", writes=True),
-    Tool("test", testing.Test, testing.test, "only"),
+    LoopTool("read", files.ReadFileArguments, files.read, "path"),
+    LoopTool("list", files.ListFilesArguments, files.list_files, "path"),
+    LoopTool("search", files.SearchFilesArguments, files.search, "pattern"),
+    LoopTool("write", files.WriteFileArguments, files.write, "path", writes=True),
+    LoopTool("edit", files.EditFileArguments, files.edit, "path", writes=True),
+    LoopTool("bash", shell.BashArguments, shell.bash, "command"),
+    LoopTool("git", git.GitArguments, git.git, "action"),
+    LoopTool("packages", packages.PackagesArguments, packages.packages, "action", writes=True),
+    LoopTool("test", testing.RunTestsArguments, testing.test, "only"),
 )
 
 
-class Toolbox:
+class LoopToolbox:
     """The tools of one workspace."""
 
-    def __init__(self, place: Workspace, *, most_output: int, read_only: bool = False) -> None:
+    def __init__(self, place: LoopWorkspace, *, most_output: int, read_only: bool = False) -> None:
         self._place, self._most = place, most_output
         self.tools = {tool.name: tool for tool in TOOLS if not (read_only and tool.writes)}
 
@@ -66,21 +66,21 @@ class Toolbox:
         value = arguments.get(tool.shown) if tool else None
         return (value if isinstance(value, str) else str(arguments or ""))[:500]
 
-    def use(self, name: str, arguments: Mapping[str, Any]) -> Result:
+    def use(self, name: str, arguments: Mapping[str, Any]) -> LoopToolResult:
         """Do what a model asked for; whatever goes wrong is an answer too."""
         tool = self.tools.get(name)
         if tool is None:
-            return Result.bad(f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+            return LoopToolResult.bad(f"there is no tool {name!r}; there are {', '.join(self.tools)}")
         try:
             return self._short(
                 tool.do(self._place, msgspec.convert(arguments, tool.arguments, strict=False), self._most)
             )
-        except (Refused, msgspec.ValidationError) as error:
-            return Result.bad(str(error))
+        except (ToolRefused, msgspec.ValidationError) as error:
+            return LoopToolResult.bad(str(error))
         except (OSError, ValueError, re.error) as error:
-            return Result.bad(f"{type(error).__name__}: {error}")
+            return LoopToolResult.bad(f"{type(error).__name__}: {error}")
 
-    def _short(self, result: Result) -> Result:
+    def _short(self, result: LoopToolResult) -> LoopToolResult:
         """Hold every text in a result to the size that a tool may give back."""
         content = {
             key: shorten(value, self._most)[0] if isinstance(value, str) else value

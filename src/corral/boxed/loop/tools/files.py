@@ -10,8 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Refused, Workspace
+from corral.boxed.loop.tools.result import LoopToolResult
+from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
 MOST_BYTES = 20 << 20
 MOST_LISTED = 1000
@@ -22,7 +22,7 @@ IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gi
 Path_ = Annotated[str, Meta(description="of a file, relative to the workspace")]
 
 
-class Read(Struct):
+class ReadFileArguments(Struct):
     """Read a text file, or look at an image. Lines are counted from 1."""
 
     path: Path_
@@ -30,14 +30,14 @@ class Read(Struct):
     last_line: Annotated[int, Meta(description="where to end; 0: the end of the file", ge=0)] = 0
 
 
-class Write(Struct):
+class WriteFileArguments(Struct):
     """Write a whole file; folders are made as needed."""
 
     path: Path_
     content: str
 
 
-class Edit(Struct):
+class EditFileArguments(Struct):
     """Replace a piece of a file by another. The old piece must occur exactly once: give enough lines around it."""
 
     path: Path_
@@ -45,13 +45,13 @@ class Edit(Struct):
     new: Annotated[str, Meta(description="what to put in its place")]
 
 
-class List(Struct):
+class ListFilesArguments(Struct):
     """List files below a folder; what git ignores is left out."""
 
     path: Annotated[str, Meta(description="a folder, relative to the workspace")] = "."
 
 
-class Search(Struct):
+class SearchFilesArguments(Struct):
     """Find lines by a regular expression (Python's); what git ignores is left out."""
 
     pattern: str
@@ -59,18 +59,18 @@ class Search(Struct):
     ignore_case: bool = False
 
 
-def read(place: Workspace, asked: Read, most: int) -> Result:
+def read(place: LoopWorkspace, asked: ReadFileArguments, most: int) -> LoopToolResult:
     path = place.inside(asked.path)
     if path.is_dir():
-        raise Refused(f"{asked.path!r} is a folder: list it")
+        raise ToolRefused(f"{asked.path!r} is a folder: list it")
     if path.stat().st_size > MOST_BYTES:
-        raise Refused(f"{asked.path!r} has more than {MOST_BYTES >> 20} MB")
+        raise ToolRefused(f"{asked.path!r} has more than {MOST_BYTES >> 20} MB")
     data = path.read_bytes()
     kind = IMAGES.get(path.suffix.lower())
     if kind:
-        return Result(content={"path": place.name(path), "image": kind, "bytes": len(data)}, image=(data, kind))
+        return LoopToolResult(content={"path": place.name(path), "image": kind, "bytes": len(data)}, image=(data, kind))
     if b"\0" in data[:8000]:
-        raise Refused(f"{asked.path!r} is not text")
+        raise ToolRefused(f"{asked.path!r} is not text")
     lines = data.decode(errors="replace").splitlines(keepends=True)
     chosen = lines[asked.first_line - 1 : asked.last_line or None]
     text: list[str] = []
@@ -82,37 +82,37 @@ def read(place: Workspace, asked: Read, most: int) -> Result:
         text.append(line)
     last = asked.first_line - 1 + len(text)
     content = {"path": place.name(path), "first_line": asked.first_line, "last_line": last, "lines": len(lines)}
-    return Result(content={**content, "text": "".join(text)})
+    return LoopToolResult(content={**content, "text": "".join(text)})
 
 
-def write(place: Workspace, asked: Write, most: int) -> Result:  # noqa: ARG001
-    path = place.to_write(asked.path)
+def write(place: LoopWorkspace, asked: WriteFileArguments, most: int) -> LoopToolResult:  # noqa: ARG001
+    path = place.writable_path(asked.path)
     is_new = not path.exists()
     place.write(path, asked.content)
     name = place.name(path)
     lines = len(asked.content.splitlines())
-    return Result(content={"path": name, "created": is_new, "lines": lines}, changed=(name,))
+    return LoopToolResult(content={"path": name, "created": is_new, "lines": lines}, changed=(name,))
 
 
-def edit(place: Workspace, asked: Edit, most: int) -> Result:  # noqa: ARG001
-    path = place.to_write(asked.path)
+def edit(place: LoopWorkspace, asked: EditFileArguments, most: int) -> LoopToolResult:  # noqa: ARG001
+    path = place.writable_path(asked.path)
     text = path.read_bytes().decode(errors="surrogateescape")
     count = text.count(asked.old) if asked.old else 0
     if count != 1:
         words = "is not in the file" if count == 0 else f"is in the file {count} times"
-        raise Refused(f"the old piece {words}: read it again, and give a piece that occurs exactly once")
+        raise ToolRefused(f"the old piece {words}: read it again, and give a piece that occurs exactly once")
     line = text[: text.index(asked.old)].count("\n") + 1
     path.write_bytes(text.replace(asked.old, asked.new).encode(errors="surrogateescape"))
     name = place.name(path)
-    return Result(content={"path": name, "line": line}, changed=(name,))
+    return LoopToolResult(content={"path": name, "line": line}, changed=(name,))
 
 
-def list_files(place: Workspace, asked: List, most: int) -> Result:  # noqa: ARG001
+def list_files(place: LoopWorkspace, asked: ListFilesArguments, most: int) -> LoopToolResult:  # noqa: ARG001
     names = _below(place, asked.path)
-    return Result(content={"files": names[:MOST_LISTED], "count": len(names), "cut": len(names) > MOST_LISTED})
+    return LoopToolResult(content={"files": names[:MOST_LISTED], "count": len(names), "cut": len(names) > MOST_LISTED})
 
 
-def search(place: Workspace, asked: Search, most: int) -> Result:
+def search(place: LoopWorkspace, asked: SearchFilesArguments, most: int) -> LoopToolResult:
     pattern = re.compile(asked.pattern, re.IGNORECASE if asked.ignore_case else 0)
     found: list[dict[str, object]] = []
     size, cut = 0, False
@@ -125,7 +125,7 @@ def search(place: Workspace, asked: Search, most: int) -> Result:
                 if pattern.search(line):
                     found.append({"path": name, "line": number, "text": line[:300]})
                     size += min(len(line), 300)
-    return Result(content={"found": found[:MOST_FOUND], "cut": cut or len(found) > MOST_FOUND})
+    return LoopToolResult(content={"found": found[:MOST_FOUND], "cut": cut or len(found) > MOST_FOUND})
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ def _deadline(seconds: float) -> Generator[None]:
     """End a search that takes too long: some patterns never end, and nothing else can interrupt them."""
 
     def ring(*_: object) -> None:
-        raise Refused("the search took too long: simplify the pattern, or name a folder")
+        raise ToolRefused("the search took too long: simplify the pattern, or name a folder")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -144,21 +144,21 @@ def _deadline(seconds: float) -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _below(place: Workspace, folder: str) -> list[str]:
+def _below(place: LoopWorkspace, folder: str) -> list[str]:
     path = place.inside(folder)
     if not path.exists():
-        raise Refused(f"{folder!r} does not exist")
+        raise ToolRefused(f"{folder!r} does not exist")
     start = place.name(path)
     names = place.files()
     return names if start == "." else [name for name in names if name == start or name.startswith(f"{start}/")]
 
 
-def _lines(place: Workspace, name: str) -> list[str]:
+def _lines(place: LoopWorkspace, name: str) -> list[str]:
     try:
         path = place.inside(name)  # a symlink that git keeps may lead anywhere
         if path.stat().st_size > MOST_BYTES:
             return []
         data = path.read_bytes()
-    except (OSError, Refused):
+    except (OSError, ToolRefused):
         return []
     return [] if b"\0" in data[:8000] else [line[:2000] for line in data.decode(errors="replace").splitlines()]

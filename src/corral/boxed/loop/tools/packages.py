@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from corral.boxed.loop.programs import run
-from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Refused, Workspace
+from corral.boxed.loop.tools.result import LoopToolResult
+from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
 #: Beginning of a name that no manager takes for an option or a path.
 NAME = re.compile(r"[A-Za-z0-9@][^\s;|&<>`$\\]*|[A-Za-z0-9@][\w.\-\[\],]*\s*[<>=!~^]=?\s*[\w.*]+")
@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-class Packages(Struct):
+class PackagesArguments(Struct):
     """Install what the workspace declares, or add packages to it, by its own package manager."""
 
     action: Literal["install", "add"]
@@ -37,7 +37,7 @@ class Packages(Struct):
     ] = ""
 
 
-def detect(place: Workspace) -> list[str]:
+def detect(place: LoopWorkspace) -> list[str]:
     """List the managers that the workspace's files speak of, the surest first."""
     has = {name for name in ("uv.lock", "package.json", "Cargo.toml", "go.mod") if (place.root / name).is_file()}
     python = any((place.root / name).is_file() for name in ("pyproject.toml", "requirements.txt", "setup.py"))
@@ -48,26 +48,26 @@ def detect(place: Workspace) -> list[str]:
     return found + [manager for manager, file in pairs if file in has]
 
 
-def packages(place: Workspace, asked: Packages, most: int) -> Result:
+def packages(place: LoopWorkspace, asked: PackagesArguments, most: int) -> LoopToolResult:
     found = detect(place)
     manager = asked.manager or (found[0] if found else "")
     if not manager:
-        raise Refused("the workspace has no file of a package manager: name one by `manager`")
+        raise ToolRefused("the workspace has no file of a package manager: name one by `manager`")
     words = command(place, manager, asked)
     ran = run(words, place.root, timeout=TIMEOUT, most=most)
     if ran.code == 0 and manager == "pip" and asked.action == "add":
         _declare(place, asked.names)
     content = {"manager": manager, "detected": found, "command": shlex.join(words), "exit_code": ran.code}
-    return Result(ok=ran.code == 0, content={**content, "output": ran.output})
+    return LoopToolResult(ok=ran.code == 0, content={**content, "output": ran.output})
 
 
-def command(place: Workspace, manager: str, asked: Packages) -> list[str]:
+def command(place: LoopWorkspace, manager: str, asked: PackagesArguments) -> list[str]:
     """Return the command that does what is asked; packages are names, never options."""
     install, add = COMMANDS[manager]
     if asked.action == "add":
         bad = [name for name in asked.names if not NAME.fullmatch(name)]
         if bad or not asked.names:
-            raise Refused(f"not the name of a package: {bad[0]!r}" if bad else "name the packages to add")
+            raise ToolRefused(f"not the name of a package: {bad[0]!r}" if bad else "name the packages to add")
         return [*add, *asked.names]
     if manager != "pip":
         return list(install)
@@ -75,9 +75,9 @@ def command(place: Workspace, manager: str, asked: Packages) -> list[str]:
     return [*install, *(("-r", "requirements.txt") if declared else ("-e", "."))]
 
 
-def _declare(place: Workspace, names: list[str]) -> None:
+def _declare(place: LoopWorkspace, names: list[str]) -> None:
     """Add to requirements.txt what pip itself only installs."""
-    path = place.to_write("requirements.txt")
+    path = place.writable_path("requirements.txt")
     if path.is_file():
         text = path.read_text(encoding="utf-8", errors="replace")
         missing = [name for name in names if name not in text.splitlines()]

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class LoopToolResult(Struct, frozen=True, kw_only=True):
     """Whether it worked, what the model is told, and which files changed."""
 
     ok: bool = True
@@ -16,5 +16,5 @@ class Result(Struct, frozen=True, kw_only=True):
     image: tuple[bytes, str] | None = None  #: shown to the model beside the content, with its media type
 
     @classmethod
-    def bad(cls, words: str) -> Result:
+    def bad(cls, words: str) -> LoopToolResult:
         return cls(ok=False, content={"error": words})

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from corral.boxed.loop.programs import run
 from corral.boxed.loop.tools import counts
-from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Refused, Workspace
+from corral.boxed.loop.tools.result import LoopToolResult
+from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
 Runner = Literal["pytest", "unittest", "npm", "cargo", "go"]
 Choice = Literal["pytest", "unittest", "npm", "cargo", "go", ""]
@@ -23,7 +23,7 @@ CONFIGURED = (
 )
 
 
-class Test(Struct):
+class RunTestsArguments(Struct):
     """Run the workspace's tests and count what passed and failed."""
 
     only: Annotated[str, Meta(description="a file, folder or name to stay with, as the runner takes it")] = ""
@@ -31,7 +31,7 @@ class Test(Struct):
     timeout_seconds: Annotated[float, Meta(description="after which it is ended", gt=0, le=3600)] = 900.0
 
 
-def detect(place: Workspace) -> list[Runner]:
+def detect(place: LoopWorkspace) -> list[Runner]:
     """List the runners that fit the workspace, the surest first."""
     root = place.root
     found: list[Runner] = []
@@ -40,7 +40,7 @@ def detect(place: Workspace) -> list[Runner]:
     if configured or "conftest.py" in files or any(_is_test(name) for name in files):
         usable = run(["python3", "-c", "import pytest"], root, timeout=60, most=200).code == 0
         found.append("pytest" if configured or "conftest.py" in files or usable else "unittest")
-    if (root / "package.json").is_file() and _npm_test(_text(place, "package.json")):
+    if (root / "package.json").is_file() and _has_npm_test(_text(place, "package.json")):
         found.append("npm")
     if (root / "Cargo.toml").is_file():
         found.append("cargo")
@@ -49,19 +49,19 @@ def detect(place: Workspace) -> list[Runner]:
     return found
 
 
-def test(place: Workspace, asked: Test, most: int) -> Result:
+def test(place: LoopWorkspace, asked: RunTestsArguments, most: int) -> LoopToolResult:
     found = detect(place)
     runner = asked.runner or (found[0] if found else "")
     if not runner:
-        raise Refused("no tests were found: name the runner, or run them with bash")
+        raise ToolRefused("no tests were found: name the runner, or run them with bash")
     if asked.only.startswith("-"):
-        raise Refused("`only` is a file, a folder or a name, not an option")
+        raise ToolRefused("`only` is a file, a folder or a name, not an option")
     words = command(runner, asked.only)
     ran = run(words, place.root, timeout=asked.timeout_seconds, most=max(most, 200_000))
     passed, failed, skipped = counts.READERS[runner](ran.output)
     content = {"runner": runner, "command": shlex.join(words), "exit_code": ran.code, "timed_out": ran.timed_out}
     sums = {"passed": passed, "failed": failed, "skipped": skipped}
-    return Result(ok=ran.code == 0, content={**content, **sums, "output": ran.output})
+    return LoopToolResult(ok=ran.code == 0, content={**content, **sums, "output": ran.output})
 
 
 def command(runner: Runner, only: str) -> list[str]:
@@ -83,12 +83,12 @@ def _is_test(name: str) -> bool:
     return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
 
 
-def _npm_test(text: str) -> bool:
+def _has_npm_test(text: str) -> bool:
     try:
         return bool(json.loads(text)["scripts"]["test"])
     except (ValueError, KeyError, TypeError):
         return False
 
 
-def _text(place: Workspace, name: str) -> str:
+def _text(place: LoopWorkspace, name: str) -> str:
     return place.inside(name).read_text(encoding="utf-8", errors="replace")

@@ -30,7 +30,7 @@ def _is_of_work(value, core):
     return bool(place) and core.in_tree(place) and not core.is_test(place)
 
 
-def _replaced(core):
+def _replacements(core):
     for name in _MODULES:
         module = sys.modules.get(name)
         if not isinstance(module, type(sys)) or core.in_tree(getattr(module, "__file__", None) or ""):
@@ -52,6 +52,6 @@ def _replaced(core):
 
 def send(core):
     """Report them: a weak doubt, since honest programs do such things too."""
-    for count, name in enumerate(dict.fromkeys(_replaced(core))):
+    for count, name in enumerate(dict.fromkeys(_replacements(core))):
         if count < _MOST:
             core.send(e="doubt", weak=True, w="code of the work replaced `%s`" % name)

@@ -12,10 +12,10 @@ def wanted():
     if not path:
         return None
     with open(path, encoding="utf-8") as file:
-        return Order(**json.load(file))
+        return TestSelection(**json.load(file))
 
 
-class Order:
+class TestSelection:
     """Which tests run, by their ids, and in which order."""
 
     def __init__(self, only, most, first, turned, seconds):
@@ -28,7 +28,7 @@ class Order:
 
     def places(self, names):
         """Return the places of the tests to run, in their order."""
-        return self._some(names) if self.only else self._turned(names)
+        return self._some(names) if self.only else self._reversed_places(names)
 
     def _some(self, names):
         by_stem = {}
@@ -41,7 +41,7 @@ class Order:
             found += own[:: -(-len(own) // self.most)] if self.most and own else own
         return sorted(found)
 
-    def _turned(self, names):
+    def _reversed_places(self, names):
         groups = {}
         for place, name in enumerate(names):
             groups.setdefault(_group(name), []).append(place)

@@ -27,21 +27,21 @@ def hook(config_module, core):
 def _plugin(config_module, core):
     hookimpl = config_module.hookimpl
 
-    class Plugin(Session):
-        pytest_load_initial_conftests = hookimpl(tryfirst=True)(Session.before_conftests)
-        pytest_sessionstart = hookimpl(tryfirst=True)(Session.start)
-        pytest_collection_modifyitems = hookimpl(trylast=True)(Session.choose)
-        pytest_runtest_protocol = hookimpl(tryfirst=True)(Session.skip)
-        pytest_collection_finish = hookimpl(trylast=True)(Session.collected)
-        pytest_xdist_node_collection_finished = hookimpl(optionalhook=True)(Session.collected_by_worker)
-        pytest_collectreport = hookimpl(tryfirst=True)(Session.collect_report)
-        pytest_runtest_logreport = hookimpl(tryfirst=True)(Session.test_report)
-        pytest_sessionfinish = hookimpl(trylast=True)(Session.finish)
+    class Plugin(PytestSession):
+        pytest_load_initial_conftests = hookimpl(tryfirst=True)(PytestSession.before_conftests)
+        pytest_sessionstart = hookimpl(tryfirst=True)(PytestSession.start)
+        pytest_collection_modifyitems = hookimpl(trylast=True)(PytestSession.choose)
+        pytest_runtest_protocol = hookimpl(tryfirst=True)(PytestSession.skip)
+        pytest_collection_finish = hookimpl(trylast=True)(PytestSession.collected)
+        pytest_xdist_node_collection_finished = hookimpl(optionalhook=True)(PytestSession.on_worker_collected)
+        pytest_collectreport = hookimpl(tryfirst=True)(PytestSession.collect_report)
+        pytest_runtest_logreport = hookimpl(tryfirst=True)(PytestSession.test_report)
+        pytest_sessionfinish = hookimpl(trylast=True)(PytestSession.finish)
 
     return Plugin(core)
 
 
-class Session:
+class PytestSession:
     """One session; a session within another (pytest's own test tools) reports nothing."""
 
     def __init__(self, core):
@@ -100,7 +100,7 @@ class Session:
                 self.tests.add(item.nodeid, getattr(item, "function", None))
             self.plugins = set(map(id, session.config.pluginmanager.get_plugins()))
 
-    def collected_by_worker(self, node, ids):
+    def on_worker_collected(self, node, ids):
         self.expected.update(ids)
 
     def collect_report(self, report):
@@ -139,7 +139,7 @@ class Session:
             session.exitstatus = exitstatus = 0  # those to run may be another session's
         self.core.GUARD.send()
         self.tests.send()
-        self._rewritten()
+        self._report_rewritten()
         self._late_plugins(session.config.pluginmanager)
         self.core.send_modules()
         if self.mode == "whole":
@@ -155,7 +155,7 @@ class Session:
             )
         _active.remove(self)
 
-    def _rewritten(self):
+    def _report_rewritten(self):
         """Report tests that were changed on disk while they ran."""
         now = self.core.test_files() if self.files else {}
         for path, about in self.files.items():

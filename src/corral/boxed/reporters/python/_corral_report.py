@@ -180,7 +180,7 @@ def _code(value):
     return getattr(value, "__code__", None)
 
 
-class Guard:
+class RunnerGuard:
     """Remembers the code of runners as it was before the checked code ran, and finds what was replaced since."""
 
     def __init__(self):
@@ -250,7 +250,7 @@ class Guard:
             pass
 
 
-GUARD = Guard()
+GUARD = RunnerGuard()
 
 
 class Tests:

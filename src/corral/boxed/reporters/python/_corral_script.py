@@ -14,7 +14,7 @@ AFTER_ERROR = "code that ran after an error which nothing caught"
 _PARSERS = ("argparse.py", "optparse.py", "getopt.py", "/click/", "/typer/", "/docopt", "/fire/")
 
 
-class Script:
+class MainProgram:
     """The program of this process."""
 
     def __init__(self, main, core):
@@ -195,10 +195,10 @@ def _handlers(dis, code):
     return [(each.start, each.end, each.target) for each in parse(code)]
 
 
-def _wrapped(script, name, original, code):
+def _wrap_exit(script, name, original, code):
     def ended(*args, **kwargs):
         try:
-            script.ended_by(code(args), sys._getframe(1) if _called(1) else None, "os." + name)
+            script.ended_by(code(args), sys._getframe(1) if _has_caller(1) else None, "os." + name)
         except Exception:  # noqa: BLE001 -- a reporter never breaks what it reports on
             pass
         return original(*args, **kwargs)
@@ -211,7 +211,7 @@ def _wrapped(script, name, original, code):
 def _exit(script, original):
     def ended(status=None, /):
         try:
-            script.exits(status, sys._getframe(1) if _called(1) else None)
+            script.exits(status, sys._getframe(1) if _has_caller(1) else None)
         except Exception:  # noqa: BLE001 -- a reporter never breaks what it reports on
             pass
         return original(status)
@@ -221,7 +221,7 @@ def _exit(script, original):
     return ended
 
 
-def _called(depth):
+def _has_caller(depth):
     try:
         sys._getframe(depth + 1)
     except ValueError:
@@ -246,14 +246,14 @@ def begin(main, inner, core):
     """Watch this program; one that another program of the check started only if it looks like a test."""
     if inner and not (main[0] != "-" and core.looks_like_test(main)):
         return None
-    script = Script(main, core)
+    script = MainProgram(main, core)
     core.send(e="begin", k="python", s=script.id, a="python " + main, soft=inner or _ends_from_outside())
     atexit.register(script.at_exit)
     sys.exit = core.GUARD.exit = _exit(script, sys.exit)
     import posix
 
     for name, code in (("_exit", lambda args: args[0] if args else 0), ("execv", lambda _: 0), ("execve", lambda _: 0)):
-        made = _wrapped(script, name, getattr(posix, name), code)
+        made = _wrap_exit(script, name, getattr(posix, name), code)
         setattr(posix, name, made)
         setattr(os, name, made)
     return script

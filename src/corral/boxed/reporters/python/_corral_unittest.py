@@ -16,7 +16,7 @@ _ENDS = {
 _sessions = []
 
 
-class Session:
+class UnittestSession:
     """One call of a runner."""
 
     def __init__(self, core):
@@ -93,7 +93,7 @@ def _is_plain(test):
     return isinstance(test, unittest.TestCase) or (type(test) is unittest.TestSuite and all(map(_is_plain, test)))
 
 
-def _ordered(test, session, order):
+def _ordered_tests(test, session, order):
     """Return the tests that are to run, in their order."""
     tests = sorted(_flat(test), key=lambda each: each.id()) if _is_plain(test) else []
     if not tests:
@@ -114,9 +114,9 @@ def _running(original, core):
     def run(self, test):
         if _sessions or core.prefix(os.getcwd()) is None or os.environ.get("CORRAL_REPORT_IN"):
             return original(self, test)
-        session = Session(core)
+        session = UnittestSession(core)
         order = core.order()
-        test = _ordered(test, session, order) if order else test
+        test = _ordered_tests(test, session, order) if order else test
         core.send(e="begin", k="unittest", s=session.id, a=" ".join(["unittest", *sys.argv[1:]])[:300])
         tests = core.Tests()
         for each in _flat(test):

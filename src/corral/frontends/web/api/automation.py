@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.queue.rows import ScheduleRow, TriggerRow, schedule_row, trigger_row
-from corral.engine.queue.triggers import TooMany, occasion
+from corral.engine.queue.triggers import TooManyStarts, occasion
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, Word, request_of
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request as RunRequest
 from corral.model import Run
 from corral.model.server import ScheduleRecord, TriggerRecord
@@ -29,7 +29,7 @@ Name = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")]
 Few = Annotated[int, Meta(ge=1, le=10_000)]
 
 
-class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScheduleBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that is made again and again, by the clock."""
 
     cron: Word
@@ -40,7 +40,7 @@ class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TriggerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that is made when it is called, or when a branch moves; {{payload.…}} in its task is filled."""
 
     request: Submission
@@ -63,35 +63,35 @@ class NotStarted(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/schedules", responses=gives(list[ScheduleRow]))
-async def schedules(site: Here, _: Reader) -> Response:
+async def schedules(site: CurrentSite, _: Reader) -> Response:
     return answer([schedule_row(record, at) for record, at in site.engine.automation.all()])
 
 
-@router.put("/schedules/{name}", responses=gives(ScheduleRow), openapi_extra=takes(Schedule))
-async def put_schedule(name: str, request: Request, site: Here, caller: Admin) -> Response:
+@router.put("/schedules/{name}", responses=gives(ScheduleRow), openapi_extra=takes(ScheduleBody))
+async def put_schedule(name: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Make a schedule, or change it."""
-    wanted = await body(request, Schedule)
-    fields: dict[str, Any] = {**structs.asdict(wanted), "request": _vetted(site, caller, wanted.request)}
+    wanted = await body(request, ScheduleBody)
+    fields: dict[str, Any] = {**structs.asdict(wanted), "request": _check_request(site, caller, wanted.request)}
     record = ScheduleRecord(name=name, by=caller.by, **fields)
     return answer(schedule_row(record, await site.engine.automation.put(record)))
 
 
 @router.delete("/schedules/{name}", status_code=204)
-async def drop_schedule(name: str, site: Here, _: Admin) -> Response:
+async def drop_schedule(name: str, site: CurrentSite, _: Admin) -> Response:
     site.engine.automation.drop(name)
     return Response(status_code=204)
 
 
 @router.get("/triggers", responses=gives(list[TriggerRow]))
-async def triggers(site: Here, _: Reader) -> Response:
+async def triggers(site: CurrentSite, _: Reader) -> Response:
     return answer([trigger_row(record) for record in site.engine.triggers.all()])
 
 
-@router.put("/triggers/{name}", responses=gives(TriggerRow), openapi_extra=takes(Trigger))
-async def put_trigger(name: str, request: Request, site: Here, caller: Admin) -> Response:
+@router.put("/triggers/{name}", responses=gives(TriggerRow), openapi_extra=takes(TriggerBody))
+async def put_trigger(name: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Make a trigger, or change it. Calls to it are signed with its secret, which only this answer shows."""
-    wanted = await body(request, Trigger)
-    vetted = _vetted(site, caller, wanted.request)
+    wanted = await body(request, TriggerBody)
+    vetted = _check_request(site, caller, wanted.request)
     fields: dict[str, Any] = {**structs.asdict(wanted), "request": vetted, "secret": wanted.secret or ""}
     policy.branch(wanted.branch or None)
     record = TriggerRecord(name=name, by=caller.by, **fields)
@@ -99,7 +99,7 @@ async def put_trigger(name: str, request: Request, site: Here, caller: Admin) ->
 
 
 @router.delete("/triggers/{name}", status_code=204)
-async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
+async def drop_trigger(name: str, site: CurrentSite, _: Admin) -> Response:
     site.engine.triggers.drop(name)
     return Response(status_code=204)
 
@@ -108,19 +108,19 @@ async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
     "/triggers/{name}", status_code=202, openapi_extra={**takes(dict[str, Any], required=False), **OPEN},
     responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
 )  # fmt: skip
-async def call(name: str, request: Request, site: Here) -> Response:
+async def call(name: str, request: Request, site: CurrentSite) -> Response:
     """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
     raw, sent = await request.body(), request.headers
     record = site.engine.triggers.called(name, sent, raw)
     if record is None:
-        site.limiter.was_wrong(request.client.host if request.client else "-")
-        raise Refused(401, "signature", "there is no such trigger, or the signature is wrong or old")
+        site.limiter.count_wrong_secret(request.client.host if request.client else "-")
+        raise RefusedRequest(401, "signature", "there is no such trigger, or the signature is wrong or old")
     site.limiter.asked(f"trigger {name}")
     once = sent.get("webhook-id") or sent.get("x-github-delivery") or secrets.token_hex(8)
     try:
         fired = await site.engine.triggers.fire(record, occasion(once[:200], _event(sent), raw), site.vet)
-    except TooMany as error:
-        raise Refused(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
+    except TooManyStarts as error:
+        raise RefusedRequest(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
     if fired.run is None:
         return answer(NotStarted(trigger=name, reason=fired.reason))
     return answer(site.engine.show(fired.run), 202, {"Location": f"/api/v1/runs/{fired.run}"})
@@ -132,6 +132,6 @@ def _event(sent: Mapping[str, str]) -> str:
     return next((sent[name][:200] for name in names if name in sent), "")
 
 
-def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
+def _check_request(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
     roots = site.settings.roots
     return policy.request(request_of(wanted, policy.repository(wanted.repo, roots)), caller, roots)

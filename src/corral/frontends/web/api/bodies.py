@@ -108,26 +108,26 @@ class Rename(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Word  #: empty: it has none any more
 
 
-class Steer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SteerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Text
 
 
-class OfNode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     node: Word | None = None  #: else the whole run
 
 
-class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChooseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempt: Word  #: its id or number
 
 
-class FlowText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FlowBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flow: Text
     repo: Word = ""
     inputs: dict[str, Any] = field(default_factory=dict[str, Any])
     agents: Words = ()
 
 
-class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnswerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Text
 
 
@@ -145,7 +145,7 @@ class MergeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checks: bool = True
 
 
-class Settlement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResolveBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of files in conflict; the merge that waits for it is gone on with."""
 
     choices: dict[Word, Side] = field(default_factory=dict[str, Any])

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import Settlement
-from corral.frontends.web.app_state import Here
-from corral.frontends.web.auth import Lander, Reader
+from corral.frontends.web.api.bodies import ResolveBody
+from corral.frontends.web.app_state import CurrentSite
+from corral.frontends.web.auth import MergeCaller, Reader
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model import Run
 from corral.model.merge import Conflicts, MergeRequest
@@ -22,7 +22,7 @@ Only = Annotated[str | None, Query(max_length=4096, description="Only this path.
 
 
 @router.get("/runs/{run}/conflicts", responses=gives(Conflicts))
-async def conflicts(run: str, site: Here, _: Reader, into: Branch = None, path: Only = None) -> Response:
+async def conflicts(run: str, site: CurrentSite, _: Reader, into: Branch = None, path: Only = None) -> Response:
     """Show what stands against landing a run: each path, how it conflicts, and its text at the base and on both sides.
 
     A version that is not text, or too long, comes without its text. Nothing is changed.
@@ -33,21 +33,21 @@ async def conflicts(run: str, site: Here, _: Reader, into: Branch = None, path: 
 @router.post(
     "/runs/{run}/conflicts",
     responses={**gives(Run), **gives(Run, 409, "Something is in conflict still: nothing was moved.")},
-    openapi_extra=takes(Settlement),
+    openapi_extra=takes(ResolveBody),
 )
-async def settle(run: str, request: Request, site: Here, caller: Lander) -> Response:
+async def settle(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
     """Settle conflicts file by file and land the run: proven on the merged tree like any merge.
 
     What was chosen is kept until all is settled. With `agent`, that agent settles all that nothing was chosen for.
     """
-    name, wanted = site.engine.find(run), await body(request, Settlement)
+    name, wanted = site.engine.find(run), await body(request, ResolveBody)
     if wanted.agent is not None:
         caller.needs("run")
     record = await site.engine.merges.merge(_request(name, wanted), lambda _: None)
     return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
 
 
-def _request(run: str, wanted: Settlement) -> MergeRequest:
+def _request(run: str, wanted: ResolveBody) -> MergeRequest:
     policy.relative((*wanted.choices, *wanted.texts))
     return MergeRequest(
         run=run,

@@ -14,14 +14,14 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.frontends.web.api.rows import EventPage
-from corral.frontends.web.app_state import Here, Site, site_of
+from corral.frontends.web.app_state import CurrentSite, Site, site_of
 from corral.frontends.web.auth import Reader, identify_socket
 from corral.frontends.web.bodies import answer, gives
 from corral.frontends.web.caller import Caller
 from corral.frontends.web.guard import deny
 from corral.frontends.web.problems import of_error
-from corral.frontends.web.streams import Hub, Viewer, follow, told
-from corral.frontends.web.wire import KEY, Wire
+from corral.frontends.web.streams import Hub, Viewer, encode_event, follow
+from corral.frontends.web.wire import KEY, StreamConnection
 from corral.model.errors import CorralError
 
 router = APIRouter(tags=["events"])
@@ -36,7 +36,7 @@ After = Annotated[int, Query(ge=0, le=2**62)]
 @router.get("/runs/{run}/log", responses=gives(EventPage))
 async def page(
     run: str,
-    site: Here,
+    site: CurrentSite,
     _: Reader,
     after: After = 0,
     before: Annotated[int | None, Query(ge=0, le=2**62, description="Read backwards from here.")] = None,
@@ -49,14 +49,14 @@ async def page(
         found = site.engine.history.log_before(name, before, limit)
     else:
         found = site.engine.history.log(name, after, limit, node)
-    events = [msgspec.Raw(told(each).body) for each in found]
+    events = [msgspec.Raw(encode_event(each).body) for each in found]
     return answer(EventPage(run=name, events=events, next=found[-1].stored.seq if found else after))
 
 
 @router.get("/runs/{run}/events", responses=SSE)
 async def of_run(
     run: str,
-    site: Here,
+    site: CurrentSite,
     caller: Reader,
     after: After = 0,
     node: Annotated[str | None, Query(max_length=200)] = None,
@@ -72,7 +72,7 @@ async def of_run(
 
 @router.get("/events", responses=SSE)
 async def of_all(
-    site: Here,
+    site: CurrentSite,
     caller: Reader,
     after: After | None = None,
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
@@ -98,9 +98,9 @@ class EventStream(Response):
         self._hub, self._viewer = hub, viewer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        wire: Wire | None = scope.get(KEY)
+        wire: StreamConnection | None = scope.get(KEY)
         writing = asyncio.create_task(self._write(send, wire))
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -109,7 +109,7 @@ class EventStream(Response):
             await asyncio.gather(writing, leaving, return_exceptions=True)
             self._hub.leave(self._viewer)
 
-    async def _write(self, send: Send, wire: Wire | None) -> None:
+    async def _write(self, send: Send, wire: StreamConnection | None) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _chunk(send, b"retry: 1000\n\n")
         self._viewer.wire = wire  # from here on the answer is in chunks
@@ -126,7 +126,7 @@ async def _chunk(send: Send, text: bytes) -> None:
     await send({"type": "http.response.body", "body": text, "more_body": True})
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -134,7 +134,7 @@ async def _left(receive: Receive) -> None:
 # --- WebSocket
 
 
-class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WatchMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client of the WebSocket says: watch this from there on, or no longer."""
 
     watch: str | None = None  #: a run, or `*` for all
@@ -153,13 +153,13 @@ async def socket(websocket: WebSocket) -> None:
         await deny(websocket.send, of_error(error))
         return
     await websocket.accept()
-    talk = _Talk(websocket, site_of(websocket), caller)
+    talk = _WatchSocket(websocket, site_of(websocket), caller)
     with contextlib.suppress(WebSocketDisconnect):
         await talk.hear()
     await talk.close()
 
 
-class _Talk:
+class _WatchSocket:
     """One open WebSocket with what is watched over it."""
 
     def __init__(self, websocket: WebSocket, site: Site, caller: Caller) -> None:
@@ -170,12 +170,12 @@ class _Talk:
         while True:
             text = await self._socket.receive_text()
             try:
-                self._obey(msgspec.json.decode(text, type=Wish))
+                self._obey(msgspec.json.decode(text, type=WatchMessage))
             except (msgspec.DecodeError, CorralError) as error:
                 hint = error.hint if isinstance(error, CorralError) else 'say {"watch": "@last", "after": 0, "id": "a"}'
                 await self._send({"error": str(error), "hint": hint})
 
-    def _obey(self, wish: Wish) -> None:
+    def _obey(self, wish: WatchMessage) -> None:
         for name in [name for name, task in self._watching.items() if task.done()]:
             del self._watching[name]
         if wish.leave is not None and (task := self._watching.pop(wish.leave, None)):

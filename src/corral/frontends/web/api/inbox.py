@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web.api.bodies import Answer
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.api.bodies import AnswerBody
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.frontends.web.caller import Caller
@@ -17,15 +17,15 @@ router = APIRouter(tags=["inbox"])
 
 
 @router.get("/inbox", responses=gives(list[InboxEntry]))
-async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
+async def list_entries(site: CurrentSite, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
     """List what waits for a person; with `all` also what was answered."""
     return answer([InboxEntry.of(each) for each in site.engine.inbox.entries(whole=all)])
 
 
-@router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
-async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
+@router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(AnswerBody))
+async def give(number: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Answer what waits; an answer counts once. One that lands work or lifts a limit needs the scope for that."""
-    wanted = await body(request, Answer)
+    wanted = await body(request, AnswerBody)
     return answer(InboxEntry.of(await settle(site, caller, number, wanted.answer)))
 
 

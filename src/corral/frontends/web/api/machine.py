@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from corral.engine.doctor import AgentReport, Doctor
 from corral.frontends.web import metrics
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.bodies import OPEN, answer, gives
 from corral.model.errors import CorralError
@@ -29,25 +29,25 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/agents", responses=gives(list[AgentReport]))
-async def agents(site: Here, _: Reader) -> Response:
+async def agents(site: CurrentSite, _: Reader) -> Response:
     """List the agents that can be asked for, and what is known about them."""
     return answer(await site.engine.list_agents())
 
 
 @router.get("/doctor", responses=gives(Doctor))
-async def doctor(site: Here, _: Reader) -> Response:
+async def doctor(site: CurrentSite, _: Reader) -> Response:
     """Say what can run here, and how to mend what cannot."""
     return answer(await site.engine.examine())
 
 
 @router.get("/health", responses=gives(Health))
-async def health(site: Here, _: Reader) -> Response:
+async def health(site: CurrentSite, _: Reader) -> Response:
     """Say what is degraded, in words."""
     return answer(_health(site))
 
 
 @router.get("/metrics", responses={200: {"description": "Prometheus text.", "content": {"text/plain": {}}}})
-async def show_metrics(site: Here, _: Reader) -> Response:
+async def show_metrics(site: CurrentSite, _: Reader) -> Response:
     """Give numbers as Prometheus reads them."""
     return PlainTextResponse(metrics.text(site), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -62,7 +62,7 @@ async def live() -> Response:
     "/health/ready", openapi_extra=OPEN,
     responses={**gives(dict[str, str]), **gives(dict[str, str], 503, "Work cannot be taken up.")},
 )  # fmt: skip
-async def ready(site: Here) -> Response:
+async def ready(site: CurrentSite) -> Response:
     """Say whether work can be taken up; 503 if not."""
     status = _health(site).status
     return answer({"status": status}, 503 if status == "down" else 200)

@@ -15,16 +15,16 @@ from starlette.responses import Response
 from corral.engine.budget import money
 from corral.engine.views.run_document import moment
 from corral.frontends.web import policy
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing
+from corral.model.money import By, CostTable, HaltReport, Limit, LimitStatus, Quota, QuotaWindow
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
 
 
-class LimitShown(Struct, frozen=True, kw_only=True):
+class LimitView(Struct, frozen=True, kw_only=True):
     window: str
     agent: str | None
     repo: str | None
@@ -35,21 +35,21 @@ class LimitShown(Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class SpentAmount(Struct, frozen=True, kw_only=True):
     spent: float
     reserved: float
 
 
-class BudgetShown(Struct, frozen=True, kw_only=True):
+class BudgetView(Struct, frozen=True, kw_only=True):
     """As `corral budget --json`."""
 
     zone: str
-    day: Spent
-    month: Spent
-    limits: list[LimitShown]
+    day: SpentAmount
+    month: SpentAmount
+    limits: list[LimitView]
 
 
-class BudgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BudgetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     per_run: Usd | None = None
     per_day: Usd | None = None
     per_month: Usd | None = None
@@ -66,12 +66,12 @@ class Total(Struct, frozen=True, kw_only=True):
     notional_usd: float | UnsetType = UNSET
 
 
-class Saved(Struct, frozen=True, kw_only=True):
+class Savings(Struct, frozen=True, kw_only=True):
     usd: float
     against: str
 
 
-class CostRow(Struct, frozen=True, kw_only=True):
+class CostRowView(Struct, frozen=True, kw_only=True):
     key: str
     usd: float
     reserved_usd: float
@@ -83,7 +83,7 @@ class CostRow(Struct, frozen=True, kw_only=True):
     notional_usd: float | UnsetType = UNSET
 
 
-class WindowShown(Struct, frozen=True, kw_only=True):
+class WindowView(Struct, frozen=True, kw_only=True):
     name: str
     used: float | None
     resets: str | None
@@ -91,17 +91,17 @@ class WindowShown(Struct, frozen=True, kw_only=True):
     account: str | UnsetType = UNSET
 
 
-class CostShown(Struct, frozen=True, kw_only=True):
+class CostView(Struct, frozen=True, kw_only=True):
     """As `corral cost --json`."""
 
     total: Total
     by: str
-    rows: list[CostRow]
-    saved: Saved | None
-    windows: list[WindowShown] | UnsetType = UNSET  #: of accounts whose dollars are notional
+    rows: list[CostRowView]
+    saved: Savings | None
+    windows: list[WindowView] | UnsetType = UNSET  #: of accounts whose dollars are notional
 
 
-class QuotaShown(Struct, frozen=True, kw_only=True):
+class QuotaView(Struct, frozen=True, kw_only=True):
     """As `corral quota --json`."""
 
     agent: str
@@ -112,28 +112,28 @@ class QuotaShown(Struct, frozen=True, kw_only=True):
     seen: str
     times: int
     message: str
-    windows: list[WindowShown]
+    windows: list[WindowView]
 
 
-class OverviewShown(Struct, frozen=True, kw_only=True):
+class MoneyOverview(Struct, frozen=True, kw_only=True):
     """All of money at once."""
 
-    budget: BudgetShown
-    days: CostShown
-    tables: dict[str, CostShown]
-    quotas: list[QuotaShown]
+    budget: BudgetView
+    days: CostView
+    tables: dict[str, CostView]
+    quotas: list[QuotaView]
 
 
-@router.get("/budget", responses=gives(BudgetShown))
-async def show_budget(site: Here, _: Reader) -> Response:
+@router.get("/budget", responses=gives(BudgetView))
+async def show_budget(site: CurrentSite, _: Reader) -> Response:
     """Show limits of money, and how they stand."""
     return answer(_budget(site))
 
 
-@router.put("/budget", responses=gives(BudgetShown), openapi_extra=takes(BudgetWish))
-async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
+@router.put("/budget", responses=gives(BudgetView), openapi_extra=takes(BudgetBody))
+async def set_budget(request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Set limits: for each run, a day, a month; the ceiling is what no answer goes past."""
-    wanted = await body(request, BudgetWish)
+    wanted = await body(request, BudgetBody)
     repo = policy.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
     limits = (
         Limit(window="run", usd=wanted.per_run or 0.0, agent=wanted.agent, repo=repo),
@@ -145,16 +145,16 @@ async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
     return answer(_budget(site))
 
 
-@router.delete("/budget", responses=gives(BudgetShown))
-async def reset_budget(site: Here, caller: Admin, *, ceiling: bool = False) -> Response:
+@router.delete("/budget", responses=gives(BudgetView))
+async def reset_budget(site: CurrentSite, caller: Admin, *, ceiling: bool = False) -> Response:
     """Take away what was set; the ceiling only if asked."""
     site.engine.money.reset("", "", caller.by, ceiling=ceiling)
     return answer(_budget(site))
 
 
-@router.get("/cost", responses=gives(CostShown))
+@router.get("/cost", responses=gives(CostView))
 async def cost(
-    site: Here,
+    site: CurrentSite,
     _: Reader,
     by: By = "agent",
     days: Annotated[int | None, Query(ge=1, le=36_500)] = None,
@@ -165,12 +165,12 @@ async def cost(
     found = site.engine.money.overview(_settings(site), since=since, repo=repo)
     table = found.by(by)
     windows = site.engine.money.windows(table.accounts) if table.notional_usd else None
-    return answer(_shown(table, windows))
+    return answer(_cost_view(table, windows))
 
 
-@router.get("/cost/overview", responses=gives(OverviewShown))
+@router.get("/cost/overview", responses=gives(MoneyOverview))
 async def cost_overview(
-    site: Here,
+    site: CurrentSite,
     _: Reader,
     days: Annotated[int | None, Query(ge=1, le=36_500)] = None,
     repo: Annotated[str, Query(max_length=4096)] = "",
@@ -179,42 +179,42 @@ async def cost_overview(
     since = time.time() - days * 86_400 if days else 0.0
     found = site.engine.money.overview(_settings(site), since=since, repo=repo)
     return answer(
-        OverviewShown(
-            budget=BudgetShown(
+        MoneyOverview(
+            budget=BudgetView(
                 zone=found.zone,
-                day=Spent(spent=found.today[0], reserved=found.today[1]),
-                month=Spent(spent=found.month[0], reserved=found.month[1]),
+                day=SpentAmount(spent=found.today[0], reserved=found.today[1]),
+                month=SpentAmount(spent=found.month[0], reserved=found.month[1]),
                 limits=[_limit(each) for each in found.standings],
             ),
-            days=_shown(found.days),
-            tables={by: _shown(table) for by, table in found.tables.items()},
+            days=_cost_view(found.days),
+            tables={by: _cost_view(table) for by, table in found.tables.items()},
             quotas=[_quota(each) for each in found.quotas],
         )
     )
 
 
-@router.get("/quota", responses=gives(list[QuotaShown]))
-async def quota(site: Here, _: Reader) -> Response:
+@router.get("/quota", responses=gives(list[QuotaView]))
+async def quota(site: CurrentSite, _: Reader) -> Response:
     """Show which agents ran into limits of their accounts, and when they are back."""
     return answer([_quota(each) for each in site.engine.money.known_quotas()])
 
 
 @router.post("/halt", responses=gives(HaltReport))
-async def halt(site: Here, caller: Admin) -> Response:
+async def halt(site: CurrentSite, caller: Admin) -> Response:
     """Stop every run now, in any process, and let none start; say after at most 30 s what has stopped."""
     return answer(await site.engine.control.halt(caller.by))
 
 
 @router.delete("/halt", status_code=204)
-async def unhalt(site: Here, _: Admin) -> Response:
+async def unhalt(site: CurrentSite, _: Admin) -> Response:
     """Let runs start again."""
     site.engine.money.unhalt()
     return Response(status_code=204)
 
 
-def _shown(found: CostTable, windows: Sequence[QuotaWindow] | None = None) -> CostShown:
+def _cost_view(found: CostTable, windows: Sequence[QuotaWindow] | None = None) -> CostView:
     rows = [
-        CostRow(
+        CostRowView(
             key=row.key,
             usd=row.usd,
             reserved_usd=row.reserved_usd,
@@ -227,7 +227,7 @@ def _shown(found: CostTable, windows: Sequence[QuotaWindow] | None = None) -> Co
         )
         for row in found.rows
     ]
-    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
+    saved = None if found.saved_usd is None else Savings(usd=found.saved_usd, against=found.saved_against or "")
     total = Total(
         usd=found.usd,
         source=found.source,
@@ -236,28 +236,28 @@ def _shown(found: CostTable, windows: Sequence[QuotaWindow] | None = None) -> Co
         notional_usd=found.notional_usd or UNSET,
     )
     shown = UNSET if windows is None else [_window(each, account=each.agent) for each in windows]
-    return CostShown(total=total, by=found.by, rows=rows, saved=saved, windows=shown)
+    return CostView(total=total, by=found.by, rows=rows, saved=saved, windows=shown)
 
 
-def _window(window: QuotaWindow, account: str | UnsetType = UNSET) -> WindowShown:
+def _window(window: QuotaWindow, account: str | UnsetType = UNSET) -> WindowView:
     resets = None if window.resets is None else moment(window.resets)
-    return WindowShown(name=window.name, used=window.used, resets=resets, seen=moment(window.at), account=account)
+    return WindowView(name=window.name, used=window.used, resets=resets, seen=moment(window.at), account=account)
 
 
 def _settings(site: Site) -> money.Budget:
     return site.engine.settings.load(Path()).budget
 
 
-def _budget(site: Site) -> BudgetShown:
+def _budget(site: Site) -> BudgetView:
     settings = _settings(site)
     spent = site.engine.money.spending(settings)
-    sums = {window: Spent(spent=paid, reserved=held) for window, (paid, held) in spent.items()}
+    sums = {window: SpentAmount(spent=paid, reserved=held) for window, (paid, held) in spent.items()}
     limits = [_limit(each) for each in site.engine.money.standings(settings)]
-    return BudgetShown(zone=money.zone_name(settings), day=sums["day"], month=sums["month"], limits=limits)
+    return BudgetView(zone=money.zone_name(settings), day=sums["day"], month=sums["month"], limits=limits)
 
 
-def _limit(each: Standing) -> LimitShown:
-    return LimitShown(
+def _limit(each: LimitStatus) -> LimitView:
+    return LimitView(
         window=each.limit.window,
         agent=each.limit.agent or None,
         repo=each.limit.repo or None,
@@ -269,8 +269,8 @@ def _limit(each: Standing) -> LimitShown:
     )
 
 
-def _quota(each: Quota) -> QuotaShown:
-    return QuotaShown(
+def _quota(each: Quota) -> QuotaView:
+    return QuotaView(
         agent=each.agent,
         account=each.account,
         model=each.model,

@@ -9,22 +9,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import QueueChange, QueueMove
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Admin, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.model.server import QueueState, Waiting
+from corral.model.server import QueuedRun, QueueState
 
 router = APIRouter(tags=["queue"])
 
 
 @router.get("/queue", responses=gives(QueueState))
-async def show(site: Here, _: Reader, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
+async def show(site: CurrentSite, _: Reader, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
     """Show what waits, in the order in which it is taken up."""
     return answer(site.engine.queue.state(limit))
 
 
 @router.patch("/queue", responses=gives(QueueState), openapi_extra=takes(QueueChange))
-async def change(request: Request, site: Here, _: Admin) -> Response:
+async def change(request: Request, site: CurrentSite, _: Admin) -> Response:
     """Hold the queue or let it go on; say how many runs may go on at once."""
     wanted = await body(request, QueueChange)
     if wanted.held is not None:
@@ -34,8 +34,8 @@ async def change(request: Request, site: Here, _: Admin) -> Response:
     return answer(site.engine.queue.state(100))
 
 
-@router.patch("/queue/{run}", responses=gives(Waiting), openapi_extra=takes(QueueMove))
-async def move(run: str, request: Request, site: Here, _: Runner) -> Response:
+@router.patch("/queue/{run}", responses=gives(QueuedRun), openapi_extra=takes(QueueMove))
+async def move(run: str, request: Request, site: CurrentSite, _: Runner) -> Response:
     """Give a run that waits another priority, or a place: first, or before another."""
     wanted = await body(request, QueueMove)
     return answer(site.engine.queue.move(run, priority=wanted.priority, before=wanted.before, first=wanted.first))

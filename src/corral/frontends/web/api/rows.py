@@ -12,6 +12,6 @@ class EventPage(Struct, frozen=True, kw_only=True):
     next: int  #: give it as `after` to get what is newer
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ActionReply(Struct, frozen=True, kw_only=True):
     run: str
     answer: str

@@ -14,10 +14,10 @@ from corral.engine.merge import pick_files
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import Choice, MergeBody, OfNode, Rename, Steer
-from corral.frontends.web.api.rows import Told
-from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Lander, Reader, Runner
+from corral.frontends.web.api.bodies import ChooseBody, MergeBody, NodeBody, Rename, SteerBody
+from corral.frontends.web.api.rows import ActionReply
+from corral.frontends.web.app_state import CurrentSite, Site
+from corral.frontends.web.auth import MergeCaller, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model import Receipt, Run
 from corral.model.errors import NotFound
@@ -30,26 +30,26 @@ Attempt = Annotated[str | None, Query(max_length=100, description="Its id or num
 
 
 @router.post("/runs/{run}/stop", responses=gives(Run))
-async def stop(run: str, site: Here, caller: Runner) -> Response:
+async def stop(run: str, site: CurrentSite, caller: Runner) -> Response:
     """Stop a run, whoever drives it; wait until it is over and its work is saved."""
     return answer(await site.engine.stop(run, caller.by))
 
 
-@router.post("/runs/{run}/pause", responses=gives(Told), openapi_extra=takes(OfNode, required=False))
-async def pause(run: str, request: Request, site: Here, caller: Runner) -> Response:
+@router.post("/runs/{run}/pause", responses=gives(ActionReply), openapi_extra=takes(NodeBody, required=False))
+async def pause(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
-    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    return answer(Told(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
+    return answer(ActionReply(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
 
 
 @router.post(
     "/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "It goes on."),
-    openapi_extra=takes(OfNode, required=False),
+    openapi_extra=takes(NodeBody, required=False),
 )  # fmt: skip
-async def resume(run: str, request: Request, site: Here, caller: Runner) -> Response:
+async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
-    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     if wanted.node is not None and site.engine.driven(name):
         await site.engine.control.unpause(name, wanted.node, caller.by)
@@ -60,13 +60,13 @@ async def resume(run: str, request: Request, site: Here, caller: Runner) -> Resp
 
 @router.post(
     "/runs/{run}/retry", status_code=202, responses=gives(Run, 202, "It is done again."),
-    openapi_extra=takes(OfNode, required=False),
+    openapi_extra=takes(NodeBody, required=False),
 )  # fmt: skip
-async def retry(run: str, request: Request, site: Here, _: Runner) -> Response:
+async def retry(run: str, request: Request, site: CurrentSite, _: Runner) -> Response:
     """Do again what did not get done: one node and all after it, or all nodes that failed."""
-    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
+    await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _ignore_text))
     return answer(site.engine.show(name), 202)
 
 
@@ -77,29 +77,29 @@ def _check_node(site: Site, run: str, node: str | None) -> None:
 
 
 @router.post("/runs/{run}/rename", responses=gives(Run), openapi_extra=takes(Rename))
-async def rename(run: str, request: Request, site: Here, caller: Runner) -> Response:
+async def rename(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Give a run a name; an empty one takes it away."""
     wanted = await body(request, Rename)
     return answer(site.engine.show(site.engine.control.rename(run, wanted.name, caller.by)))
 
 
-@router.post("/runs/{run}/steer", responses=gives(Told), openapi_extra=takes(Steer))
-async def steer(run: str, request: Request, site: Here, caller: Runner) -> Response:
+@router.post("/runs/{run}/steer", responses=gives(ActionReply), openapi_extra=takes(SteerBody))
+async def steer(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Tell the agents of a run something while they work; the answer says what became of it."""
-    wanted = await body(request, Steer)
+    wanted = await body(request, SteerBody)
     name = site.engine.find(run)
-    return answer(Told(run=name, answer=await site.engine.control.steer(name, wanted.text, caller.by)))
+    return answer(ActionReply(run=name, answer=await site.engine.control.steer(name, wanted.text, caller.by)))
 
 
-@router.post("/runs/{run}/condense", responses=gives(Told))
-async def condense(run: str, site: Here, caller: Runner) -> Response:
+@router.post("/runs/{run}/condense", responses=gives(ActionReply))
+async def condense(run: str, site: CurrentSite, caller: Runner) -> Response:
     """Have the agents of a run go on in fresh sessions, from summaries of their work."""
     name = site.engine.find(run)
-    return answer(Told(run=name, answer=await site.engine.control.condense(name, caller.by)))
+    return answer(ActionReply(run=name, answer=await site.engine.control.condense(name, caller.by)))
 
 
 @router.get("/runs/{run}/diff", responses=gives(Diff))
-async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+async def diff(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Show the change of a run as a patch, cut where it is very long; `diff.patch` has all of it."""
     chosen = site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
@@ -126,7 +126,7 @@ async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Resp
 
 
 @router.get("/runs/{run}/diff.patch", responses={200: {"description": "A patch.", "content": {"text/x-patch": {}}}})
-async def patch(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+async def patch(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Give the change of a run as a patch for `git apply`."""
     site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
@@ -135,33 +135,33 @@ async def patch(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Res
 
 
 @router.get("/runs/{run}/hunks", responses=gives(list[Hunks]))
-async def hunks(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+async def hunks(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Show the changes of all attempts, or of one, in numbered hunks; `take` of a merge names them: `a.py#1,3`."""
     return answer(await site.engine.merges.hunks(run, attempt))
 
 
 @router.get("/runs/{run}/compare", responses=gives(Comparison))
-async def compare(run: str, site: Here, _: Reader) -> Response:
+async def compare(run: str, site: CurrentSite, _: Reader) -> Response:
     """Put the attempts of a run side by side, each at the place it took."""
     return answer(site.engine.work.compare(run))
 
 
-@router.post("/runs/{run}/choose", responses=gives(Run), openapi_extra=takes(Choice))
-async def choose(run: str, request: Request, site: Here, caller: Runner) -> Response:
+@router.post("/runs/{run}/choose", responses=gives(Run), openapi_extra=takes(ChooseBody))
+async def choose(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Make an attempt the winner of its node: a person's word counts more than the engine's."""
-    wanted = await body(request, Choice)
+    wanted = await body(request, ChooseBody)
     caller.needs(site.engine.inbox.choosing_needs(site.engine.find(run)))
     return answer(await site.engine.work.choose(run, wanted.attempt, caller.by))
 
 
 @router.get("/runs/{run}/evidence", responses=gives(EvidenceView))
-async def evidence(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+async def evidence(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Show how a result was checked: its grade and reasons, trees, runs, tests before and after, doubts."""
     return answer(site.engine.work.evidence(run, attempt))
 
 
 @router.get("/runs/{run}/receipt", responses=gives(Receipt))
-async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+async def receipt(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Show what was proven, and by what."""
     return answer(site.engine.work.receipt(run, attempt))
 
@@ -170,7 +170,7 @@ async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> R
 
 
 @router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(MergeBody, required=False))
-async def preview(run: str, request: Request, site: Here, _: Reader) -> Response:
+async def preview(run: str, request: Request, site: CurrentSite, _: Reader) -> Response:
     """Say what a merge would do; nothing is changed."""
     return answer(
         await site.engine.merges.preview(
@@ -184,27 +184,27 @@ async def preview(run: str, request: Request, site: Here, _: Reader) -> Response
     responses={**gives(Run), **gives(Run, 409, "In conflict: nothing was moved; the run document names the files.")},
     openapi_extra=takes(MergeBody, required=False),
 )
-async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
+async def merge(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
     """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
     name, wanted = site.engine.find(run), await body(request, MergeBody, required=False)
     if wanted.resolve_with is not None:
         caller.needs("run")
-    record = await site.engine.merges.merge(_request(name, wanted), _unsaid)
+    record = await site.engine.merges.merge(_request(name, wanted), _ignore_text)
     return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
 
 
 @router.delete("/runs/{run}/merge", responses=gives(Run))
-async def abort(run: str, site: Here, _: Lander) -> Response:
+async def abort(run: str, site: CurrentSite, _: MergeCaller) -> Response:
     """Give up a merge that is in conflict."""
     return answer(site.engine.merges.abort(run))
 
 
 @router.post("/runs/{run}/undo", responses=gives(Run))
-async def undo(run: str, site: Here, _: Lander) -> Response:
+async def undo(run: str, site: CurrentSite, _: MergeCaller) -> Response:
     """Take back the last merge of a run: refs and files are exactly as they were."""
     name = site.engine.find(run)
     folder = Path(site.engine.show(name).repo)
-    await site.engine.merges.undo(name, folder, _unsaid)
+    await site.engine.merges.undo(name, folder, _ignore_text)
     return answer(site.engine.show(name))
 
 
@@ -216,7 +216,7 @@ def _request(run: str, wanted: MergeBody) -> MergeRequest:
         strategy=wanted.strategy,
         into=wanted.into,
         pick=wanted.pick,
-        take=tuple(pick_files.asked(path, who) for path, who in wanted.take.items()),
+        take=tuple(pick_files.parse_pick(path, who) for path, who in wanted.take.items()),
         resolve=tuple(wanted.resolve.items()),
         resolve_with=wanted.resolve_with,
         tries=wanted.tries,
@@ -225,5 +225,5 @@ def _request(run: str, wanted: MergeBody) -> MergeRequest:
     )
 
 
-def _unsaid(_: object) -> None:
+def _ignore_text(_: object) -> None:
     """Say nothing: the answer tells it."""

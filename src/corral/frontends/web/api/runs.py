@@ -11,11 +11,11 @@ from starlette.responses import Response
 from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, request_of
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model import Run, RunPlan
 from corral.model.errors import BadRequest
 from corral.model.server import RunPage, Ticket
@@ -26,7 +26,7 @@ router = APIRouter(tags=["runs"])
 @router.post("/runs", status_code=202, responses=gives(Run, 202, "Queued."), openapi_extra=takes(Submission))
 async def submit(
     request: Request,
-    site: Here,
+    site: CurrentSite,
     caller: Runner,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
 ) -> Response:
@@ -52,7 +52,7 @@ async def enqueue(site: Site, caller: Caller, wanted: Submission, key: str | Non
 
 @router.get("/runs", responses=gives(RunPage))
 async def list_runs(  # noqa: PLR0913, PLR0917 -- one for each filter
-    site: Here,
+    site: CurrentSite,
     _: Reader,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     before: Annotated[str | None, Query(max_length=100)] = None,
@@ -79,13 +79,13 @@ async def list_runs(  # noqa: PLR0913, PLR0917 -- one for each filter
     try:
         wanted = read_filter(limit + 1, filters)
     except BadRequest as error:
-        raise Refused(422, "invalid", str(error), hint=error.hint) from error
+        raise RefusedRequest(422, "invalid", str(error), hint=error.hint) from error
     lines = site.engine.history.page(wanted)
     shown = lines[:limit]
     return answer(RunPage(runs=shown, next=shown[-1].run if len(lines) > limit else None))
 
 
 @router.get("/runs/{run}", responses=gives(Run))
-async def show(run: str, site: Here, _: Reader) -> Response:
+async def show(run: str, site: CurrentSite, _: Reader) -> Response:
     """Show one run: its id, the beginning of one, or @last. The same document as `corral show --json`."""
     return answer(await site.engine.merges.told(site.engine.show(run)))

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.tokens import Secret
+from corral.engine.tokens import IssuedToken
 from corral.frontends.web.api.bodies import NewToken
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model.server import Token
@@ -17,7 +17,7 @@ router = APIRouter(tags=["tokens"])
 
 
 @router.get("/tokens", responses=gives(list[Token]))
-async def list_tokens(site: Here, _: Admin) -> Response:
+async def list_tokens(site: CurrentSite, _: Admin) -> Response:
     return answer(site.engine.access.tokens())
 
 
@@ -27,14 +27,14 @@ async def me(caller: Reader) -> Response:
     return answer(caller.token)
 
 
-@router.post("/tokens", status_code=201, responses=gives(Secret, 201, "Made."), openapi_extra=takes(NewToken))
-async def create(request: Request, site: Here, _: Admin) -> Response:
+@router.post("/tokens", status_code=201, responses=gives(IssuedToken, 201, "Made."), openapi_extra=takes(NewToken))
+async def create(request: Request, site: CurrentSite, _: Admin) -> Response:
     """Make a token. Its secret is in this answer and nowhere else."""
     wanted = await body(request, NewToken)
     return answer(site.engine.access.create(wanted.name, wanted.scopes), 201)
 
 
 @router.delete("/tokens/{token}", status_code=204)
-async def revoke(token: str, site: Here, _: Admin) -> Response:
+async def revoke(token: str, site: CurrentSite, _: Admin) -> Response:
     site.engine.access.revoke(token)
     return Response(status_code=204)

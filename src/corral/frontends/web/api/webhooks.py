@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from corral.engine.views.run_document import moment
 from corral.frontends.web.api.bodies import Words
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Admin
 from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model.server import Delivery, WebhookRecord
@@ -25,7 +25,7 @@ class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
 
 
-class WebhookShown(Struct, frozen=True, kw_only=True):
+class WebhookView(Struct, frozen=True, kw_only=True):
     id: str
     url: str
     types: tuple[str, ...]
@@ -34,7 +34,7 @@ class WebhookShown(Struct, frozen=True, kw_only=True):
     secret: str | None = None  #: only in the answer that made it
 
 
-class DeliveryShown(Struct, frozen=True, kw_only=True):
+class DeliveryView(Struct, frozen=True, kw_only=True):
     id: str
     webhook: str
     type: str
@@ -46,29 +46,29 @@ class DeliveryShown(Struct, frozen=True, kw_only=True):
     body: str
 
 
-@router.get("/webhooks", responses=gives(list[WebhookShown]))
-async def list_webhooks(site: Here, _: Admin) -> Response:
-    return answer([_shown(record) for record in site.engine.webhooks.all()])
+@router.get("/webhooks", responses=gives(list[WebhookView]))
+async def list_webhooks(site: CurrentSite, _: Admin) -> Response:
+    return answer([_webhook_view(record) for record in site.engine.webhooks.all()])
 
 
-@router.post("/webhooks", status_code=201, responses=gives(WebhookShown, 201, "Made."), openapi_extra=takes(NewWebhook))
-async def create(request: Request, site: Here, _: Admin) -> Response:
+@router.post("/webhooks", status_code=201, responses=gives(WebhookView, 201, "Made."), openapi_extra=takes(NewWebhook))
+async def create(request: Request, site: CurrentSite, _: Admin) -> Response:
     """Add an address that is told of what happens from now on. Only this answer shows its secret."""
     wanted = await body(request, NewWebhook)
     made = site.engine.webhooks.add(wanted.url, wanted.types, wanted.secret or "")
-    return answer(_shown(made, secret=made.secret), 201)
+    return answer(_webhook_view(made, secret=made.secret), 201)
 
 
 @router.delete("/webhooks/{webhook}", status_code=204)
-async def drop(webhook: str, site: Here, _: Admin) -> Response:
+async def drop(webhook: str, site: CurrentSite, _: Admin) -> Response:
     site.engine.webhooks.drop(webhook)
     return Response(status_code=204)
 
 
-@router.get("/webhooks/{webhook}/deliveries", responses=gives(list[DeliveryShown]))
+@router.get("/webhooks/{webhook}/deliveries", responses=gives(list[DeliveryView]))
 async def deliveries(
     webhook: str,
-    site: Here,
+    site: CurrentSite,
     _: Admin,
     state: Literal["waiting", "delivered", "dead"] | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
@@ -77,14 +77,14 @@ async def deliveries(
     return answer([_delivery(each) for each in site.engine.webhooks.deliveries(webhook, state, limit)])
 
 
-@router.post("/deliveries/{delivery}/again", status_code=202, responses=gives(DeliveryShown, 202, "It is tried now."))
-async def again(delivery: str, site: Here, _: Admin) -> Response:
+@router.post("/deliveries/{delivery}/again", status_code=202, responses=gives(DeliveryView, 202, "It is tried now."))
+async def again(delivery: str, site: CurrentSite, _: Admin) -> Response:
     """Try a delivery once more, now, also a dead one."""
     return answer(_delivery(site.engine.webhooks.again(delivery)), 202)
 
 
-def _shown(record: WebhookRecord, secret: str | None = None) -> WebhookShown:
-    return WebhookShown(
+def _webhook_view(record: WebhookRecord, secret: str | None = None) -> WebhookView:
+    return WebhookView(
         id=record.id,
         url=record.url,
         types=record.types,
@@ -94,8 +94,8 @@ def _shown(record: WebhookRecord, secret: str | None = None) -> WebhookShown:
     )
 
 
-def _delivery(each: Delivery) -> DeliveryShown:
-    return DeliveryShown(
+def _delivery(each: Delivery) -> DeliveryView:
+    return DeliveryView(
         id=each.id,
         webhook=each.webhook,
         type=each.type,

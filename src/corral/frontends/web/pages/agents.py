@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 
@@ -20,7 +20,7 @@ async def agents(request: Request, caller: Reader) -> Response:
 
 
 @router.get("/agents/found")
-async def found(request: Request, site: Here, caller: Reader) -> Response:
+async def agents_part(request: Request, site: CurrentSite, caller: Reader) -> Response:
     """Ask every program for its version, as `corral doctor` does."""
     report = await site.engine.examine()
     there = [agent for agent in report.agents if agent.program]

@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web import policy
-from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Lander, Reader, form
+from corral.frontends.web.app_state import CurrentSite, Site
+from corral.frontends.web.auth import MergeCaller, Reader, form
 from corral.frontends.web.pages import diff_html, frame
-from corral.frontends.web.pages.merge import place_of
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.pages.merge import result_page
+from corral.frontends.web.problems import RefusedRequest
 from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN
 from corral.model.errors import CorralError
@@ -48,7 +48,7 @@ class Column(Struct, frozen=True, kw_only=True):
     lines: Markup | None
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ConflictView(Struct, frozen=True, kw_only=True):
     """A file in conflict as the screen shows it."""
 
     file: ConflictedFile
@@ -59,14 +59,14 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/runs/{run}/conflicts")
-async def look(run: str, request: Request, site: Here, caller: Reader, into: Name = "") -> Response:
+async def look(run: str, request: Request, site: CurrentSite, caller: Reader, into: Name = "") -> Response:
     document = site.engine.show(run)
     found: Conflicts | None = None
     trouble: CorralError | None = None
     if document.status not in OPEN:
         try:
             found = await site.engine.merges.conflicts(document.run, policy.branch(into or None))
-        except Refused:
+        except RefusedRequest:
             raise
         except CorralError as error:
             trouble = error
@@ -75,34 +75,34 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
     return frame.show(
         request, caller, "conflicts.html",
         run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling(site, document.run),
-        files=[await asyncio.to_thread(_shown, each, found) for each in files] if found else [],
+        files=[await asyncio.to_thread(_conflict_view, each, found) for each in files] if found else [],
     )  # fmt: skip
 
 
 @router.get("/runs/{run}/conflicts/agent")
-async def at_work(run: str, request: Request, site: Here, caller: Reader) -> Response:
+async def at_work(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
     """The part that says how far an agent is."""
     document = site.engine.show(run)
     return frame.show(request, caller, "_settling.html", run=document, settling=_settling(site, document.run))
 
 
 @router.post("/runs/{run}/conflicts")
-async def settle(run: str, request: Request, site: Here, caller: Lander) -> Response:
+async def settle(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
     """Keep what was chosen, and land it as soon as nothing is in conflict any more."""
     del caller
     name = site.engine.find(run)
     landing = await site.landings.begin(_request(name, await form(request)))
-    return frame.go_to(place_of(name, landing))
+    return frame.go_to(result_page(name, landing))
 
 
 @router.post("/runs/{run}/conflicts/agent")
-async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> Response:
+async def hand_over(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
     """Have an agent settle it, in a run of its own; this goes on while nobody looks."""
     caller.needs("run")
     name, given = site.engine.find(run), await form(request)
     agent = given.get("agent", "").strip()
     if not agent:
-        raise Refused(422, "invalid", "which agent?", hint="name one")
+        raise RefusedRequest(422, "invalid", "which agent?", hint="name one")
     tries = given.get("tries", "3")
     request_ = MergeRequest(
         run=name,
@@ -115,7 +115,7 @@ async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> R
 
 
 @router.post("/runs/{run}/conflicts/abort")
-async def abort(run: str, site: Here, caller: Lander) -> Response:
+async def abort(run: str, site: CurrentSite, caller: MergeCaller) -> Response:
     """Give the merge up; nothing was ever moved."""
     del caller
     document = site.engine.merges.abort(run)
@@ -152,7 +152,7 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     )
 
 
-def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
+def _conflict_view(file: ConflictedFile, found: Conflicts) -> ConflictView:
     one, other = found.between or (found.into, "the run")
     base = file.base.text if file.base else None
     sides: tuple[tuple[Side, str, Version | None], ...] = (
@@ -166,9 +166,9 @@ def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
     )
     versions = (file.merged, file.ours, file.theirs)
     text = next((version.text for version in versions if version and version.text is not None), None)
-    return Shown(
+    return ConflictView(
         file=file,
-        shown=diff_html.path_shown(file.path),
+        shown=diff_html.safe_path(file.path),
         columns=columns,
         text=text,
         words=KINDS.get(file.kind) or file.words,

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.budget import money
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model.money import Budget, By, Limit, Window
 
 router = APIRouter()
@@ -25,7 +25,7 @@ WINDOWS: dict[str, Window] = {"run": "run", "day": "day", "month": "month", "cei
 PERIODS = {7: "7 days", 30: "30 days", 90: "90 days", 0: "all time"}
 
 
-class Bar(Struct, frozen=True, kw_only=True):
+class CostBar(Struct, frozen=True, kw_only=True):
     """One day of the plot."""
 
     day: str
@@ -35,13 +35,17 @@ class Bar(Struct, frozen=True, kw_only=True):
 
 @router.get("/cost")
 async def cost(
-    request: Request, site: Here, caller: Reader, by: By = "agent", days: Annotated[int, Query(ge=0, le=3650)] = 30
+    request: Request,
+    site: CurrentSite,
+    caller: Reader,
+    by: By = "agent",
+    days: Annotated[int, Query(ge=0, le=3650)] = 30,
 ) -> Response:
     return frame.show(request, caller, "cost.html", **_values(site, by, days))
 
 
 @router.post("/cost/limit")
-async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
+async def set_limit(request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Set a limit of money, or take those away that were set by hand."""
     given = await form(request)
     if "reset" in given:
@@ -51,9 +55,9 @@ async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
     try:
         usd = float(text)
     except ValueError:
-        raise Refused(422, "invalid", f"`{text}` is no amount of dollars", hint="as 10 or 2.50") from None
+        raise RefusedRequest(422, "invalid", f"`{text}` is no amount of dollars", hint="as 10 or 2.50") from None
     if window is None:
-        raise Refused(422, "invalid", "a limit is for each run, a day, a month, or the ceiling of a month")
+        raise RefusedRequest(422, "invalid", "a limit is for each run, a day, a month, or the ceiling of a month")
     limit = Limit(window=window, usd=usd, agent=given.get("agent", "").strip())
     await site.engine.money.set_limits([limit], caller.by)
     return frame.go_to("/cost")
@@ -79,7 +83,7 @@ def _values(site: Site, by: By, days: int) -> dict[str, object]:
     }
 
 
-def _bars(by_day: dict[str, float], days: int, settings: Budget) -> list[Bar]:
+def _bars(by_day: dict[str, float], days: int, settings: Budget) -> list[CostBar]:
     """Return every day of the period, also those without cost: a gap would lie."""
     if not by_day:
         return []
@@ -89,4 +93,4 @@ def _bars(by_day: dict[str, float], days: int, settings: Budget) -> list[Bar]:
     first = max(first, last - timedelta(days=364))
     highest = max(by_day.values()) or 1.0
     wanted = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
-    return [Bar(day=day, usd=by_day.get(day, 0.0), height=100 * by_day.get(day, 0.0) / highest) for day in wanted]
+    return [CostBar(day=day, usd=by_day.get(day, 0.0), height=100 * by_day.get(day, 0.0) / highest) for day in wanted]

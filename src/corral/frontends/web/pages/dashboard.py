@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.budget import money
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.model import Status
@@ -33,7 +33,7 @@ class Today(Struct, frozen=True, kw_only=True):
     zone: str
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class ActiveRunView(Struct, frozen=True, kw_only=True):
     """What goes on."""
 
     line: RunSummary
@@ -42,12 +42,12 @@ class Work(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/")
-async def now(request: Request, site: Here, caller: Reader) -> Response:
+async def now(request: Request, site: CurrentSite, caller: Reader) -> Response:
     return frame.show(request, caller, "now.html", **_values(site))
 
 
 @router.get("/now")
-async def part(request: Request, site: Here, caller: Reader) -> Response:
+async def part(request: Request, site: CurrentSite, caller: Reader) -> Response:
     """The part of the screen that changes."""
     return frame.show(request, caller, "_now.html", **_values(site))
 
@@ -69,15 +69,15 @@ def _values(site: Site) -> dict[str, object]:
     }
 
 
-def _work(site: Site, line: RunSummary) -> Work:
+def _work(site: Site, line: RunSummary) -> ActiveRunView:
     states = site.engine.history.node_states(line.run).values()
     open_states = ("queued", "running", "waiting", "paused")
-    return Work(line=line, done=sum(state not in open_states for state in states), nodes=len(states))
+    return ActiveRunView(line=line, done=sum(state not in open_states for state in states), nodes=len(states))
 
 
 def _today(site: Site) -> Today:
     settings = site.engine.settings.load(Path()).budget
     spent, reserved = site.engine.money.spending(settings)["day"]
-    standings = site.engine.money.standings(settings)
-    limits = [each.limit.usd for each in standings if each.limit.window == "day" and not each.limit.agent]
+    limit_statuses = site.engine.money.standings(settings)
+    limits = [each.limit.usd for each in limit_statuses if each.limit.window == "day" and not each.limit.agent]
     return Today(spent=spent, reserved=reserved, limit=min(limits, default=None), zone=money.zone_name(settings))

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from corral.engine.views.changes import Fold, Looked
+from corral.engine.views.changes import ChangeSelection, Fold
 from corral.frontends.web import policy
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import diff_html, frame
 from corral.model import Run
@@ -24,12 +24,12 @@ Number = Annotated[int, Query(ge=0, le=10_000_000)]
 
 @router.get("/runs/{run}/diff")
 async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
-    run: str, request: Request, site: Here, caller: Reader,
+    run: str, request: Request, site: CurrentSite, caller: Reader,
     attempt: Name = "", against: Name = "", q: Name = "", page: Number = 0,
 ) -> Response:  # fmt: skip
     """The change of an attempt, or what would be merged of the whole run; or how one attempt differs from another."""
     document = site.engine.show(run)
-    looked = _looked(site, run, attempt, against)
+    looked = _selection(site, run, attempt, against)
     change = await site.engine.work.change(looked) if any(node.attempts for node in document.nodes) else None
     found = [each for each in change.files if q.lower() in each.path.lower()] if change else []
     first = min(page, max(0, len(found) - 1) // PAGE) * PAGE
@@ -44,12 +44,12 @@ async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
 
 @router.get("/runs/{run}/diff/file")
 async def file(
-    run: str, request: Request, site: Here, caller: Reader, attempt: Name = "", against: Name = ""
+    run: str, request: Request, site: CurrentSite, caller: Reader, attempt: Name = "", against: Name = ""
 ) -> Response:
     """The lines of one file."""
-    looked = _looked(site, run, attempt, against)
+    looked = _selection(site, run, attempt, against)
     change = await site.engine.work.changed_file(looked, *_names(request))
-    lines = await asyncio.to_thread(diff_html.laid, looked, change)
+    lines = await asyncio.to_thread(diff_html.file_html, looked, change)
     return frame.show(
         request, caller, "_file.html", change=change, lines=lines, notes=diff_html.rows(looked, [change.file])[0].notes
     )
@@ -57,28 +57,28 @@ async def file(
 
 @router.get("/runs/{run}/diff/lines")
 async def lines(  # noqa: PLR0913, PLR0917
-    run: str, request: Request, site: Here, _: Reader, at: Number, to: Number, count: Number,
+    run: str, request: Request, site: CurrentSite, _: Reader, at: Number, to: Number, count: Number,
     attempt: Name = "", against: Name = "",
 ) -> Response:  # fmt: skip
     """Lines that were folded."""
-    looked = _looked(site, run, attempt, against)
+    looked = _selection(site, run, attempt, against)
     names = _names(request)
     now = min(count, diff_html.MOST_FOLD)
     change = await site.engine.work.folded_lines(looked, names, Fold(old=at, new=to, count=now))
     left = Fold(old=at + now, new=to + now, count=count - now) if count > now else None
-    return HTMLResponse(await asyncio.to_thread(diff_html.opened, looked, change, left))
+    return HTMLResponse(await asyncio.to_thread(diff_html.unfolded_html, looked, change, left))
 
 
 def _names(request: Request) -> tuple[str, str]:
     """Return the new and the old name of a file; they only ever reach git, and only within the repository."""
-    names = diff_html.asked(request, "path"), diff_html.asked(request, "old")
+    names = diff_html.query_value(request, "path"), diff_html.query_value(request, "old")
     policy.relative(names)
     return names
 
 
-def _looked(site: Site, run: str, attempt: str, against: str) -> Looked:
+def _selection(site: Site, run: str, attempt: str, against: str) -> ChangeSelection:
     named = [site.engine.work.changed_by(run, each).id if each else None for each in (attempt, against)]
-    return Looked(run=site.engine.find(run), attempt=named[0], against=named[1])
+    return ChangeSelection(run=site.engine.find(run), attempt=named[0], against=named[1])
 
 
 def with_work(run: Run) -> list[tuple[str, str, str]]:

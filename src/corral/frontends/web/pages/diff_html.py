@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from starlette.requests import Request
 
-from corral.engine.views.changes import Block, ChangedFile, FileChange, Fold, Line, Looked
-from corral.frontends.web.pages.syntax_html import Segments, coloured, painted, path_shown
+from corral.engine.views.changes import Block, ChangeSelection, FileDiff, FileHunks, Fold, PatchLine
+from corral.frontends.web.pages.syntax_html import Segments, colour_lines, line_html, safe_path
 
 MOST_OPEN = 40  #: files of a list that are open from the start
 MOST_OPEN_LINES = 400  #: of a file that is
@@ -21,45 +21,45 @@ MOST_COMPARED = 4_000_000  #: lines of a text times lines of its base, in confli
 MODES = {"100755": "a program", "100644": "a plain file", "120000": "a link", "160000": "a submodule"}
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class FileRow(Struct, frozen=True, kw_only=True):
     """One file of a list."""
 
     number: int
-    file: ChangedFile
+    file: FileHunks
     shown: str
     notes: tuple[str, ...]
     address: str  #: of its lines
     open: bool
 
 
-class Folder(Struct, kw_only=True):
+class FolderNode(Struct, kw_only=True):
     """One folder of the tree."""
 
     name: str
-    folders: list[Folder] = []
-    files: list[tuple[str, Row]] = []  #: name within the folder
+    folders: list[FolderNode] = []
+    files: list[tuple[str, FileRow]] = []  #: name within the folder
 
 
-def asked(request: Request, name: str) -> str:
+def query_value(request: Request, name: str) -> str:
     """Return a value of the query as it was sent: names of files need not be UTF-8."""
     pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), errors="surrogateescape")
     return next((value for key, value in pairs if key == name), "")
 
 
-def query(looked: Looked, **more: object) -> str:
+def query(looked: ChangeSelection, **more: object) -> str:
     """Return whose change is looked at, and more, as an address carries it."""
     values = {"attempt": looked.attempt, "against": looked.against, **more}
     kept = {key: str(value) for key, value in values.items() if value is not None and value != ""}
     return urlencode(kept, quote_via=quote, errors="surrogateescape")
 
 
-def rows(looked: Looked, files: Sequence[ChangedFile], first: int = 0) -> list[Row]:
+def rows(looked: ChangeSelection, files: Sequence[FileHunks], first: int = 0) -> list[FileRow]:
     """Return files as a list shows them; the first few are open unless they are long."""
     return [
-        Row(
+        FileRow(
             number=number,
             file=file,
-            shown=path_shown(file.path),
+            shown=safe_path(file.path),
             notes=tuple(_notes(file)),
             address=f"/runs/{looked.run}/diff/file?" + query(looked, path=file.path, old=_old(file)),
             open=number - first < MOST_OPEN and file.lines <= MOST_OPEN_LINES,
@@ -68,17 +68,17 @@ def rows(looked: Looked, files: Sequence[ChangedFile], first: int = 0) -> list[R
     ]
 
 
-def _old(file: ChangedFile) -> str:
+def _old(file: FileHunks) -> str:
     return file.old_path if file.old_path != file.path else ""
 
 
-def _notes(file: ChangedFile) -> list[str]:
+def _notes(file: FileHunks) -> list[str]:
     """Return in words what happened to a file besides its lines."""
     notes: list[str] = []
     if file.kind in ("added", "deleted"):
         notes.append("new" if file.kind == "added" else "deleted")
     if file.kind in ("renamed", "copied"):
-        notes.append(f"{file.kind} from {path_shown(file.old_path)}")
+        notes.append(f"{file.kind} from {safe_path(file.old_path)}")
     if file.old_mode and file.new_mode and file.old_mode != file.new_mode:
         notes.append(f"now {MODES.get(file.new_mode, file.new_mode)}")
     elif file.kind == "added" and file.new_mode != "100644":
@@ -88,36 +88,36 @@ def _notes(file: ChangedFile) -> list[str]:
     return notes
 
 
-def tree(listed: Sequence[Row]) -> Folder:
+def tree(listed: Sequence[FileRow]) -> FolderNode:
     """Return files below their folders; a folder that holds nothing but another stands on one line with it."""
-    root = Folder(name="")
-    known: dict[str, Folder] = {"": root}
+    root = FolderNode(name="")
+    known: dict[str, FolderNode] = {"": root}
     for row in listed:
         folder, _, name = row.shown.rpartition("/")
         _folder(known, folder).files.append((name, row))
-    return _joined(root)
+    return _join_folders(root)
 
 
-def _folder(known: dict[str, Folder], path: str) -> Folder:
+def _folder(known: dict[str, FolderNode], path: str) -> FolderNode:
     if path not in known:
         parent, _, name = path.rpartition("/")
-        known[path] = Folder(name=name)
+        known[path] = FolderNode(name=name)
         _folder(known, parent).folders.append(known[path])
     return known[path]
 
 
-def _joined(folder: Folder) -> Folder:
+def _join_folders(folder: FolderNode) -> FolderNode:
     while folder.name and not folder.files and len(folder.folders) == 1:
         only = folder.folders[0]
-        folder = Folder(name=f"{folder.name}/{only.name}", folders=only.folders, files=only.files)
-    folder.folders = [_joined(each) for each in folder.folders]
+        folder = FolderNode(name=f"{folder.name}/{only.name}", folders=only.folders, files=only.files)
+    folder.folders = [_join_folders(each) for each in folder.folders]
     return folder
 
 
 # --- lines
 
 
-def laid(looked: Looked, change: FileChange) -> Markup:
+def file_html(looked: ChangeSelection, change: FileDiff) -> Markup:
     """Return the lines of one file as HTML."""
     file = change.file
     old = _lines(file.old_path, change.old_text)
@@ -136,13 +136,13 @@ def laid(looked: Looked, change: FileChange) -> Markup:
     return Markup("".join(out))  # noqa: S704 -- every line was escaped
 
 
-def opened(looked: Looked, change: FileChange, left: Fold | None) -> Markup:
+def unfolded_html(looked: ChangeSelection, change: FileDiff, left: Fold | None) -> Markup:
     """Return lines that were folded, and a fold for what still is."""
-    html = laid(looked, change)
+    html = file_html(looked, change)
     return html + fold(looked, change.file, left) if left else html
 
 
-def fold(looked: Looked, file: ChangedFile, part: Fold) -> Markup:
+def fold(looked: ChangeSelection, file: FileHunks, part: Fold) -> Markup:
     address = f"/runs/{looked.run}/diff/lines?" + query(
         looked, path=file.path, old=_old(file), at=part.old, to=part.new, count=part.count
     )
@@ -155,7 +155,7 @@ def fold(looked: Looked, file: ChangedFile, part: Fold) -> Markup:
 
 
 def _lines(name: str, text: str | None) -> list[Segments] | None:
-    return coloured(name, text) if text else None
+    return colour_lines(name, text) if text else None
 
 
 def _block(block: Block, old: list[Segments] | None, new: list[Segments] | None, most: int) -> str:
@@ -171,7 +171,7 @@ def _block(block: Block, old: list[Segments] | None, new: list[Segments] | None,
     return "".join(out)
 
 
-def _cell(side: str, line: Line | None, number: int | None, known: list[Segments] | None) -> str:
+def _cell(side: str, line: PatchLine | None, number: int | None, known: list[Segments] | None) -> str:
     if line is None or number is None:
         return f'<div class="{side} no"></div>'
     parts = known[number - 1] if known and number <= len(known) else []
@@ -179,17 +179,17 @@ def _cell(side: str, line: Line | None, number: int | None, known: list[Segments
         parts = [("", line.text)]
     kind = {"-": " del", "+": " ins"}.get(line.kind, "")
     end = "" if line.ends else '<span class="cut">no line end</span>'
-    return f'<div class="{side}{kind}" data-n="{escape(number)}">{painted(parts, line.marks)}{end}</div>'
+    return f'<div class="{side}{kind}" data-n="{escape(number)}">{line_html(parts, line.marks)}{end}</div>'
 
 
 def alone(name: str, text: str, base: str | None) -> Markup:
     """Return a whole text; where it differs from its base its lines are marked."""
     rows = text.split("\n")
-    parts = coloured(name, text)[: MOST_ROWS // 2]
+    parts = colour_lines(name, text)[: MOST_ROWS // 2]
     fresh = _fresh(base.split("\n"), rows) if base is not None else frozenset[int]()
     out = ['<div class="bk">']
     for number, line in enumerate(parts[:-1] if text.endswith("\n") else parts, 1):
-        out.append(f'<div class="r{" ins" if number - 1 in fresh else ""}" data-n="{number}">{painted(line)}</div>')
+        out.append(f'<div class="r{" ins" if number - 1 in fresh else ""}" data-n="{number}">{line_html(line)}</div>')
     out.append("</div>")
     if len(rows) > len(parts):
         out.append(f'<p class="said faint">{len(rows) - len(parts):,} more lines are not shown.</p>')
@@ -207,10 +207,10 @@ def _fresh(base: Sequence[str], rows: Sequence[str]) -> frozenset[int]:
 def piece(name: str, text: str) -> Markup:
     """Return a piece of a patch, whose lines begin with their signs."""
     rows = text.split("\n")[:MOST_FOLD]
-    colours = coloured(name, "\n".join(row[1:] for row in rows))
+    colours = colour_lines(name, "\n".join(row[1:] for row in rows))
     kinds = {"-": "del", "+": "ins"}
     cells = [
-        f'<div class="r {kinds.get(row[:1], "")}">{painted(parts)}</div>'
+        f'<div class="r {kinds.get(row[:1], "")}">{line_html(parts)}</div>'
         for row, parts in zip(rows, colours, strict=True)
         if row
     ]

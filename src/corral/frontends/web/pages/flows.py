@@ -15,7 +15,7 @@ from corral.engine.views import flow_pictures
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
@@ -27,7 +27,7 @@ MOST_TEXT = 512 << 10
 PLACE = re.compile(r"(?s)[^:\n]*:(\d+):(\d+): (.*?)(?: \(hint: (.*)\))?")
 
 
-class Mistake(Struct, frozen=True, kw_only=True):
+class FlowMistakeView(Struct, frozen=True, kw_only=True):
     """What is wrong, and where in the text."""
 
     line: int
@@ -38,7 +38,7 @@ class Mistake(Struct, frozen=True, kw_only=True):
 
 @router.get("/flows")
 async def editor(
-    request: Request, site: Here, caller: Reader, begin: Annotated[str, Query(max_length=100)] = "feature"
+    request: Request, site: CurrentSite, caller: Reader, begin: Annotated[str, Query(max_length=100)] = "feature"
 ) -> Response:
     known = template_names()
     chosen = begin if begin in known else known[0]
@@ -50,14 +50,14 @@ async def editor(
 
 
 @router.post("/flows/check")
-async def check(request: Request, site: Here, caller: Reader) -> Response:
+async def check(request: Request, site: CurrentSite, caller: Reader) -> Response:
     """Say what is wrong with a text, all at once; or draw it, with what it may cost."""
     given = await form(request)
     text = given.get("flow", "")[:MOST_TEXT]
-    mistakes: list[Mistake] = []
+    mistakes: list[FlowMistakeView] = []
     trouble, values = "", dict[str, object]()
     try:
-        values = await _drawn(site, caller, text, given)
+        values = await _flow_preview(site, caller, text, given)
     except BadFlow as error:
         mistakes = [_mistake(line) for line in str(error).splitlines()]
     except CorralError as error:
@@ -67,7 +67,7 @@ async def check(request: Request, site: Here, caller: Reader) -> Response:
 
 
 @router.post("/flows/run")
-async def run(request: Request, site: Here, caller: Runner) -> Response:
+async def run(request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Carry a flow out, and open its screen."""
     given = await form(request)
     wanted = Submission(flow=given.get("flow", ""), repo=given.get("repo", "").strip(), inputs=_inputs(given))
@@ -75,7 +75,7 @@ async def run(request: Request, site: Here, caller: Runner) -> Response:
     return frame.go_to(f"/runs/{name}")
 
 
-async def _drawn(site: Site, caller: Caller, text: str, given: dict[str, str]) -> dict[str, object]:
+async def _flow_preview(site: Site, caller: Caller, text: str, given: dict[str, str]) -> dict[str, object]:
     roots = site.settings.roots
     asked = RunRequest(flow=text, repo=policy.repository(given.get("repo", "").strip(), roots), draft=True)
     plan = (await site.engine.requests.prepare(policy.request(asked, caller, roots))).plan
@@ -91,8 +91,8 @@ def _inputs(given: dict[str, str]) -> dict[str, str]:
     return {name.removeprefix("input."): value for name, value in given.items() if name.startswith("input.") and value}
 
 
-def _mistake(line: str) -> Mistake:
+def _mistake(line: str) -> FlowMistakeView:
     found = PLACE.fullmatch(line)
     if not found:
-        return Mistake(line=1, column=1, message=line, hint="")
-    return Mistake(line=int(found[1]), column=int(found[2]), message=found[3], hint=found[4] or "")
+        return FlowMistakeView(line=1, column=1, message=line, hint="")
+    return FlowMistakeView(line=int(found[1]), column=int(found[2]), message=found[3], hint=found[4] or "")

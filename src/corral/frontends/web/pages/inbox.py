@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from corral.frontends.web.api.inbox import settle
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.model import Entry
@@ -17,19 +17,19 @@ ANSWERED_MOST = 100
 
 
 @router.get("/inbox")
-async def inbox(request: Request, site: Here, caller: Reader) -> Response:
+async def inbox(request: Request, site: CurrentSite, caller: Reader) -> Response:
     part = request.headers.get("hx-target") == "entries"
     return frame.show(request, caller, "_inbox.html" if part else "inbox.html", **_values(site))
 
 
 @router.get("/inbox/count")
-async def count(site: Here, _: Reader) -> Response:
+async def count(site: CurrentSite, _: Reader) -> Response:
     """How much waits, for the menu."""
     return PlainTextResponse(str(len(site.engine.inbox.entries())))
 
 
 @router.post("/inbox/{number}")
-async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
+async def give(number: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Answer one; the agent that waits for it hears it at once."""
     text = (await form(request)).get("answer", "").strip()
     given = await settle(site, caller, number, text)

@@ -12,16 +12,16 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.views.changes import Looked
+from corral.engine.views.changes import ChangeSelection
 from corral.frontends.web import policy
-from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Lander, Reader, form
+from corral.frontends.web.app_state import CurrentSite, Site
+from corral.frontends.web.auth import MergeCaller, Reader, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN, Run
 from corral.model.errors import CorralError
-from corral.model.merge import STRATEGIES, MergeRequest, Preview, Strategy, Take
+from corral.model.merge import STRATEGIES, FilePick, MergeRequest, Preview, Strategy
 
 router = APIRouter()
 TAKEN = re.compile(r"t\d+")
@@ -29,7 +29,7 @@ PIECE = re.compile(r"h\d+_\d+_\d+")
 PARTS = re.compile(f"{TAKEN.pattern}|{PIECE.pattern}")
 
 
-class Way(NamedTuple):
+class MergeWay(NamedTuple):
     """A way to merge, in words."""
 
     name: Strategy
@@ -38,18 +38,18 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    Way("auto", "Merge", "with all its commits; only if it is clean"),
-    Way("squash", "Squash", "as one commit on the branch"),
-    Way("rebase", "Rebase", "its commits one by one on top of the branch"),
-    Way("ours", "Merge, the branch wins", "where both changed the same lines, the branch's stay"),
-    Way("theirs", "Merge, the run wins", "where both changed the same lines, the run's come"),
-    Way("branch", "Only a new branch", "with the merged result; the target stays where it is"),
-    Way("pr", "Pull request", "pushed and opened by gh"),
+    MergeWay("auto", "Merge", "with all its commits; only if it is clean"),
+    MergeWay("squash", "Squash", "as one commit on the branch"),
+    MergeWay("rebase", "Rebase", "its commits one by one on top of the branch"),
+    MergeWay("ours", "Merge, the branch wins", "where both changed the same lines, the branch's stay"),
+    MergeWay("theirs", "Merge, the run wins", "where both changed the same lines, the run's come"),
+    MergeWay("branch", "Only a new branch", "with the merged result; the target stays where it is"),
+    MergeWay("pr", "Pull request", "pushed and opened by gh"),
 )
 
 
 @router.get("/runs/{run}/merge")
-async def look(run: str, request: Request, site: Here, caller: Reader) -> Response:
+async def look(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
     document = await site.engine.merges.told(site.engine.show(run))
     landing = site.landings.of(document.run)
     if landing and not landing.over:
@@ -68,7 +68,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader) -> Respon
 
 
 @router.get("/runs/{run}/merge/preview")
-async def preview(run: str, request: Request, site: Here, caller: Reader) -> Response:
+async def preview(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
     """The part that says what would happen, after something was chosen."""
     document = site.engine.show(run)
     values = await _values(site, document, dict(request.query_params))
@@ -76,31 +76,31 @@ async def preview(run: str, request: Request, site: Here, caller: Reader) -> Res
 
 
 @router.post("/runs/{run}/merge")
-async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
+async def merge(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
     """Land it. It goes on while nobody looks; a conflict moves nothing and is settled on its own screen."""
     del caller
     name = site.engine.find(run)
     landing = await site.landings.begin(await _whole(site, _request(name, await form(request))))
-    return frame.go_to(place_of(name, landing))
+    return frame.go_to(result_page(name, landing))
 
 
 @router.get("/runs/{run}/merge/going")
-async def going(run: str, request: Request, site: Here, caller: Reader) -> Response:
+async def merge_progress(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
     """The part that says how far a merge is; once it is over, the screen that shows what came of it."""
     document = site.engine.show(run)
     landing = site.landings.of(document.run)
     if landing is None or landing.over:
-        return frame.go_to(place_of(document.run, landing))
+        return frame.go_to(result_page(document.run, landing))
     return frame.show(request, caller, "_landing.html", run=document, landing=landing)
 
 
-def place_of(run: str, landing: RunningMerge | None) -> str:
+def result_page(run: str, landing: RunningMerge | None) -> str:
     """Return the screen that shows what came of a merge."""
     return f"/runs/{run}/conflicts" if landing and landing.state == "conflict" else f"/runs/{run}/merge"
 
 
 @router.post("/runs/{run}/merge/undo")
-async def undo(run: str, site: Here, caller: Lander) -> Response:
+async def undo(run: str, site: CurrentSite, caller: MergeCaller) -> Response:
     """Take it back: refs and files as they were."""
     del caller
     name = site.engine.find(run)
@@ -115,7 +115,7 @@ async def _values(site: Site, run: Run, given: Mapping[str, str]) -> dict[str, o
     if run.status not in OPEN:
         try:
             found = await site.engine.merges.preview(await _whole(site, _request(run.run, given)))
-        except Refused:
+        except RefusedRequest:
             raise
         except CorralError as error:
             trouble = error
@@ -127,7 +127,7 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     """Read a form; nothing in it is taken on trust."""
     strategy = given.get("strategy") or "auto"
     if strategy not in STRATEGIES:
-        raise Refused(422, "invalid", f"strategy: `{strategy}` is none", hint=", ".join(STRATEGIES))
+        raise RefusedRequest(422, "invalid", f"strategy: `{strategy}` is none", hint=", ".join(STRATEGIES))
     return MergeRequest(
         run=run,
         strategy=strategy,
@@ -139,10 +139,10 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     )
 
 
-def _takes(given: Mapping[str, str]) -> tuple[Take, ...]:
+def _takes(given: Mapping[str, str]) -> tuple[FilePick, ...]:
     """Return what is taken: whole files (`attempt:path`), and pieces of files (`attempt:number:path`)."""
     found = [
-        Take(path, who)
+        FilePick(path, who)
         for who, _, path in (value.partition(":") for key, value in given.items() if TAKEN.fullmatch(key))
         if path
     ]
@@ -151,19 +151,19 @@ def _takes(given: Mapping[str, str]) -> tuple[Take, ...]:
         if PIECE.fullmatch(key) and value.count(":") >= 2:
             who, number, path = value.split(":", 2)
             pieces.setdefault((path, who), []).append(int(number) if number.isdecimal() else 0)
-    found += [Take(path, who, tuple(numbers)) for (path, who), numbers in pieces.items()]
+    found += [FilePick(path, who, tuple(numbers)) for (path, who), numbers in pieces.items()]
     policy.relative(each.path for each in found)
     return tuple(found)
 
 
 async def _whole(site: Site, request: MergeRequest) -> MergeRequest:
     """Take with a file that was renamed also that its old name is gone."""
-    more: list[Take] = []
+    more: list[FilePick] = []
     for who in {each.who for each in request.take}:
-        change = await site.engine.work.change(Looked(run=request.run, attempt=who))
+        change = await site.engine.work.change(ChangeSelection(run=request.run, attempt=who))
         renamed = {each.path: each.old_path for each in change.files if each.kind == "renamed"} if change else {}
         whole = [each.path for each in request.take if each.who == who and not each.hunks]
-        more += [Take(renamed[path], who) for path in whole if path in renamed]
+        more += [FilePick(renamed[path], who) for path in whole if path in renamed]
     names = {each.path for each in request.take}
     kept = tuple(each for each in more if each.path not in names)
     return structs.replace(request, take=request.take + kept)

@@ -9,24 +9,24 @@ from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import Submission, submission
 from corral.frontends.web.api.runs import enqueue
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.problems import Refused
+from corral.frontends.web.problems import RefusedRequest
 from corral.model.run_labels import read_labels
 
 router = APIRouter()
 
 
 @router.get("/new")
-async def ask(request: Request, site: Here, caller: Reader) -> Response:
+async def ask(request: Request, site: CurrentSite, caller: Reader) -> Response:
     agents = [agent for agent in await site.engine.list_agents(strict=False) if agent.program]
     usual = site.engine.settings.load(site.settings.roots[0]).defaults.agent
     return frame.show(request, caller, "new.html", agents=agents, roots=site.settings.roots, usual=usual)
 
 
 @router.post("/new")
-async def submit(request: Request, site: Here, caller: Runner) -> Response:
+async def submit(request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Put it into the queue, and open its screen."""
     given = await form(request)
     fields: dict[str, object] = {
@@ -49,11 +49,11 @@ def _submission(fields: dict[str, object]) -> Submission:
     try:
         return submission(fields)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
+        raise RefusedRequest(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
 
 
 def _amount(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise Refused(422, "invalid", f"budget: `{text}` is no amount of dollars", hint="as 1.50") from None
+        raise RefusedRequest(422, "invalid", f"budget: `{text}` is no amount of dollars", hint="as 1.50") from None

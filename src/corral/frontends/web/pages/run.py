@@ -12,16 +12,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from corral.engine.views import log_pages
-from corral.engine.views.run_page import View
+from corral.engine.views.run_page import RunView
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
-from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.bodies import answer
 from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame, run_actions
 from corral.frontends.web.pages import text as words
-from corral.frontends.web.streams import told
+from corral.frontends.web.streams import encode_event
 from corral.model import OPEN, Attempt, NodeState
 from corral.model.errors import NotFound
 from corral.model.flow import Node
@@ -29,10 +29,10 @@ from corral.model.flow import Node
 router = APIRouter()
 Word = Annotated[str, Query(max_length=200)]
 CHILDREN_MOST = 20
-LETTERS_MOST = 50
+MOST_MAIL = 50
 
 
-class Chosen(Struct, frozen=True, kw_only=True):
+class RunSelection(Struct, frozen=True, kw_only=True):
     """What of a run is looked at closely: a node, and one of its attempts."""
 
     node: NodeState | None
@@ -44,13 +44,15 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 @router.get("/runs/{run}")
 async def screen(
-    request: Request, run: str, site: Here, caller: Reader, attempt: Word = "", node: Word = ""
+    request: Request, run: str, site: CurrentSite, caller: Reader, attempt: Word = "", node: Word = ""
 ) -> Response:
     return frame.show(request, caller, "run.html", **await _values(site, caller, run, attempt, node))
 
 
 @router.get("/runs/{run}/part")
-async def part(request: Request, run: str, site: Here, caller: Reader, attempt: Word = "", node: Word = "") -> Response:
+async def part(
+    request: Request, run: str, site: CurrentSite, caller: Reader, attempt: Word = "", node: Word = ""
+) -> Response:
     """The part of the screen that changes."""
     return frame.show(request, caller, "_run.html", **await _values(site, caller, run, attempt, node))
 
@@ -58,7 +60,7 @@ async def part(request: Request, run: str, site: Here, caller: Reader, attempt: 
 async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
     view = site.engine.history.view(run)
     await site.engine.merges.told(view.run)
-    chosen = _chosen(view, attempt, node)
+    chosen = _select(view, attempt, node)
     record = view.attempts[chosen.attempt.id] if chosen.attempt else None
     engine, name = site.engine, view.run.run
     return {
@@ -68,17 +70,17 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "record": record,
         "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
         "next": run_actions.next_step(view),
-        "acts": run_actions.acts(view, may_run=caller.token.may("run")),
+        "acts": run_actions.buttons(view, may_run=caller.token.may("run")),
         "links": run_actions.links(view),
-        "paid": run_actions.paid(view),
+        "paid": run_actions.cost_source(view),
         "names": run_actions.names(view),
         "meaning": words.GRADES_SAY,
         "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
-        "letters": engine.history.mail(name)[-LETTERS_MOST:],
+        "letters": engine.history.mail(name)[-MOST_MAIL:],
     }
 
 
-def _chosen(view: View, attempt: str, node: str) -> Chosen:
+def _select(view: RunView, attempt: str, node: str) -> RunSelection:
     """Find what was asked for; else who is at work, whose work won, or who came last."""
     nodes = {each.id: each for each in view.run.nodes}
     plans = {each.id: each for each in view.record.plan.flow.nodes}
@@ -89,10 +91,10 @@ def _chosen(view: View, attempt: str, node: str) -> Chosen:
     work = [each for each in tries if view.attempts[each.id].lane >= 0]  # not those of a judge or a reader
     found = next((each for each in tries if each.id == attempt), None) or _best(owner, work or tries)
     plan = (plans.get(owner.id) or plans.get(owner.id.rpartition(".")[0])) if owner else None
-    return Chosen(node=owner, plan=plan, attempt=found, picked=picked, query=query)
+    return RunSelection(node=owner, plan=plan, attempt=found, picked=picked, query=query)
 
 
-def _usual(view: View) -> NodeState | None:
+def _usual(view: RunView) -> NodeState | None:
     nodes = [each for each in view.run.nodes if each.attempts]
     if view.run.status in OPEN:
         at_work = [each for each in nodes if any(own.status in OPEN for own in each.attempts)]
@@ -115,7 +117,7 @@ def _best(node: NodeState | None, tries: list[Attempt]) -> Attempt | None:
 @router.get("/runs/{run}/lines")
 async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
     run: str,
-    site: Here,
+    site: CurrentSite,
     _: Reader,
     before: Annotated[int, Query(ge=0, le=log_pages.END)] = log_pages.END,
     after: Annotated[int | None, Query(ge=0, le=log_pages.END)] = None,
@@ -125,14 +127,14 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
 ) -> Response:
     """Lines of the log as the events they are; `next` goes on in the same direction, 0: there is no more."""
     name = site.engine.find(run)
-    wanted = log_pages.LogWish(before=before, after=after, attempt=attempt, kind=kind, words=q)
+    wanted = log_pages.LogQuery(before=before, after=after, attempt=attempt, kind=kind, words=q)
     found = site.engine.history.log_page(name, wanted)
-    events = [msgspec.Raw(told(each).body) for each in found.lines]
+    events = [msgspec.Raw(encode_event(each).body) for each in found.lines]
     return answer(EventPage(run=name, events=events, next=found.next or 0))
 
 
 @router.get("/runs/{run}/attempts/{attempt}/{what}")
-async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Response:
+async def read(run: str, attempt: str, what: str, site: CurrentSite, _: Reader) -> Response:
     """A long text of an attempt: what it was told, the summary it goes on from, its receipt."""
     view = site.engine.history.view(run)
     if attempt not in view.attempts:
@@ -157,59 +159,59 @@ async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Resp
 
 
 @router.post("/runs/{run}/stop")
-async def stop(run: str, site: Here, caller: Runner) -> Response:
+async def stop(run: str, site: CurrentSite, caller: Runner) -> Response:
     ended = await site.engine.stop(run, caller.by)
-    return _told(f"it is over: {ended.status}; what was done is kept")
+    return _text_reply(f"it is over: {ended.status}; what was done is kept")
 
 
 @router.post("/runs/{run}/pause")
-async def pause(request: Request, run: str, site: Here, caller: Runner) -> Response:
+async def pause(request: Request, run: str, site: CurrentSite, caller: Runner) -> Response:
     node = (await form(request)).get("node") or None
-    return _told(await site.engine.control.pause(site.engine.find(run), node, caller.by))
+    return _text_reply(await site.engine.control.pause(site.engine.find(run), node, caller.by))
 
 
 @router.post("/runs/{run}/resume")
-async def resume(request: Request, run: str, site: Here, caller: Runner) -> Response:
+async def resume(request: Request, run: str, site: CurrentSite, caller: Runner) -> Response:
     """Go on with the run, or with a paused node of it; the screen is opened anew, to hear it from its beginning."""
     name, node = site.engine.find(run), (await form(request)).get("node")
     if node and site.engine.driven(name):
-        return _told(await site.engine.control.unpause(name, node, caller.by))
+        return _text_reply(await site.engine.control.unpause(name, node, caller.by))
     await site.foreman.begin(name, partial(site.engine.resume, name))
     return frame.go_to(f"/runs/{name}")
 
 
 @router.post("/runs/{run}/retry")
-async def retry(request: Request, run: str, site: Here, _: Runner) -> Response:
+async def retry(request: Request, run: str, site: CurrentSite, _: Runner) -> Response:
     name, node = site.engine.find(run), (await form(request)).get("node") or None
-    await site.foreman.begin(name, lambda listen: site.engine.retry(name, node, listen, _unsaid))
+    await site.foreman.begin(name, lambda listen: site.engine.retry(name, node, listen, _ignore_text))
     return frame.go_to(f"/runs/{name}")
 
 
 @router.post("/runs/{run}/steer")
-async def steer(request: Request, run: str, site: Here, caller: Runner) -> Response:
+async def steer(request: Request, run: str, site: CurrentSite, caller: Runner) -> Response:
     text = (await form(request)).get("text", "")
-    return _told(await site.engine.control.steer(site.engine.find(run), text, caller.by))
+    return _text_reply(await site.engine.control.steer(site.engine.find(run), text, caller.by))
 
 
 @router.post("/runs/{run}/condense")
-async def condense(run: str, site: Here, caller: Runner) -> Response:
-    return _told(await site.engine.control.condense(site.engine.find(run), caller.by))
+async def condense(run: str, site: CurrentSite, caller: Runner) -> Response:
+    return _text_reply(await site.engine.control.condense(site.engine.find(run), caller.by))
 
 
 @router.post("/runs/{run}/answers/{number}")
-async def answer_entry(request: Request, run: str, number: str, site: Here, caller: Runner) -> Response:
+async def answer_entry(request: Request, run: str, number: str, site: CurrentSite, caller: Runner) -> Response:
     """Answer what the run waits for; if nothing drives it, it is opened anew."""
     given = (await form(request)).get("answer", "")
     entry = await settle(site, caller, number, given)
     name = site.engine.find(run)
     if not site.engine.driven(name):
         return frame.go_to(f"/runs/{name}")
-    return _told(f"answered: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
+    return _text_reply(f"answered: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
 
 
-def _told(words: str) -> Response:
+def _text_reply(words: str) -> Response:
     return PlainTextResponse(words)
 
 
-def _unsaid(_: object) -> None:
+def _ignore_text(_: object) -> None:
     """Say nothing: the screen tells it."""

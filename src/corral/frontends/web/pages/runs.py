@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.run_filters import STATUSES, Filters, read_filter
-from corral.frontends.web.app_state import Here
+from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.model.errors import BadRequest
@@ -23,7 +23,7 @@ Word = Annotated[str, Query(max_length=200)]
 @router.get("/runs")
 async def history(  # noqa: PLR0913, PLR0917 -- one for each field of the form
     request: Request,
-    site: Here,
+    site: CurrentSite,
     caller: Reader,
     q: Word = "",
     status: Word = "",

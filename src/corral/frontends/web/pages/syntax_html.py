@@ -14,7 +14,7 @@ from pygments.lexers import find_lexer_class_for_filename
 from pygments.util import ClassNotFound
 
 Segments = list[tuple[str, str]]  #: class and text, of one line
-MOST_LETTERS = 300_000  #: of one text that is coloured
+MOST_CHARACTERS = 300_000  #: of one text that is coloured
 MOST_LINE = 1_000  #: letters of one line that are shown
 MOST_COLOURED_LINE = 1_000  #: a longer line is no code that a person wrote
 MOST_SECONDS = 1.0
@@ -31,11 +31,11 @@ HIDDEN = re.compile(
 NAMES = {"\r": "CR", "\x1b": "ESC", "\0": "NUL", "\x0c": "FF"}
 
 
-def coloured(name: str, text: str) -> list[Segments]:
+def colour_lines(name: str, text: str) -> list[Segments]:
     """Return the lines of a text, each in parts that are of one kind."""
     rows = text.split("\n")
     lexer = _lexer(name)
-    if lexer is None or len(text) > MOST_LETTERS or max(map(len, rows)) > MOST_COLOURED_LINE:
+    if lexer is None or len(text) > MOST_CHARACTERS or max(map(len, rows)) > MOST_COLOURED_LINE:
         return [[("", row)] for row in rows]
     until = time.monotonic() + MOST_SECONDS
     lines: list[Segments] = [[]]
@@ -71,13 +71,13 @@ def _class(kind: str) -> str:
     return next((name for known, name in CLASSES.items() if kind.startswith(f"Token.{known}")), "")
 
 
-def painted(parts: Segments, marks: Sequence[tuple[int, int]] = ()) -> Markup:
+def line_html(parts: Segments, marks: Sequence[tuple[int, int]] = ()) -> Markup:
     """Return a line as HTML: its parts in their colours, the marked letters as such."""
     out: list[str] = []
     place = 0
     for kind, text in _cut(parts):
         for piece, marked in _pieces(text, place, marks):
-            shown = _shown(piece)
+            shown = _escape_hidden(piece)
             shown = f'<span class="{kind}">{shown}</span>' if kind else shown
             out.append(f"<mark>{shown}</mark>" if marked else shown)
         place += len(text)
@@ -105,7 +105,7 @@ def _pieces(text: str, place: int, marks: Sequence[tuple[int, int]]) -> Iterator
         yield text[start:end], any(one <= middle < other for one, other in marks)
 
 
-def _shown(text: str) -> str:
+def _escape_hidden(text: str) -> str:
     if not HIDDEN.search(text):
         return str(escape(text))
     parts = HIDDEN.split(text)
@@ -113,11 +113,11 @@ def _shown(text: str) -> str:
     return "".join(str(escape(part)) + sign for part, sign in zip(parts, [*signs, ""], strict=True))
 
 
-def _sign(letter: str) -> str:
-    return f'<span class="hid">{NAMES.get(letter, f"U+{ord(letter):04X}")}</span>'
+def _sign(message: str) -> str:
+    return f'<span class="hid">{NAMES.get(message, f"U+{ord(message):04X}")}</span>'
 
 
-def path_shown(path: str) -> str:
+def safe_path(path: str) -> str:
     """Return a file's name with nothing in it that hides or deceives."""
     plain = path.encode(errors="surrogateescape").decode(errors="replace")
     return (

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from corral.rules.checks.altering import compared_files, compiled_tests, node_tests, python_tests, shell_scripts
-from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, marks_of
+from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of
 from corral.rules.checks.id_changes import stem
 from corral.rules.checks.steering.programs import Programs
 from corral.rules.checks.steering.recipes import is_shell
@@ -32,7 +32,7 @@ class AlteredTest(Struct, frozen=True):
     inner: bool = False  #: what judges stands in a callback or a loop, and was made to fail
 
 
-class Altered(Struct, frozen=True, kw_only=True):
+class AlteredFiles(Struct, frozen=True, kw_only=True):
     """Files of a base with other expected values."""
 
     files: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -44,7 +44,7 @@ class Altered(Struct, frozen=True, kw_only=True):
 
 class _Language(Struct, frozen=True):
     names: Callable[[str], list[Name]]
-    altered: Callable[[str, Wanted, Marks], Rewritten]
+    altered: Callable[[str, Wanted, Marks], RewrittenFile]
     id: Callable[[str, Name], tuple[str, ...]]  #: path and name -> the ids that it may have
 
 
@@ -69,13 +69,13 @@ def _rust_ids(_: str, name: Name) -> tuple[str, ...]:
     return ("::".join(name),)
 
 
-PYTHON = _Language(python_tests.test_names, python_tests.altered, _python_ids)
-NODES = _Language(node_tests.test_names, node_tests.altered, _node_ids)
+PYTHON = _Language(python_tests.test_names, python_tests.alter_tests, _python_ids)
+NODES = _Language(node_tests.test_names, node_tests.alter_tests, _node_ids)
 LANGUAGES = {
     ".py": PYTHON,
     **dict.fromkeys(NODE, NODES),
-    ".go": _Language(compiled_tests.go_names, compiled_tests.altered_go, _go_ids),
-    ".rs": _Language(compiled_tests.rust_names, compiled_tests.altered_rust, _rust_ids),
+    ".go": _Language(compiled_tests.go_names, compiled_tests.alter_go, _go_ids),
+    ".rs": _Language(compiled_tests.rust_names, compiled_tests.alter_rust, _rust_ids),
 }
 
 
@@ -105,10 +105,10 @@ def deciding_scripts(programs: Programs, base: Collection[str]) -> dict[str, tup
         kept = tuple(dict.fromkeys(path for path in paths if path in base and path in check))
         if kept and not SEVERAL.search(check):
             found[check] = kept
-    return compared_files.joined(found, compared_files.compared_files([*programs.deciding], base))
+    return compared_files.join_paths(found, compared_files.compared_files([*programs.deciding], base))
 
 
-def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[str]]) -> Altered:
+def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[str]]) -> AlteredFiles:
     """Alter these tests, by id, and these scripts, by check; what cannot be altered is left alone."""
     files: dict[str, str] = {}
     tests: list[AlteredTest] = []
@@ -133,27 +133,27 @@ def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[
         )
         for check, paths in scripts.items()
     }
-    return Altered(files=files, tests=tuple(tests), scripts={check: own for check, own in kept.items() if own})
+    return AlteredFiles(files=files, tests=tuple(tests), scripts={check: own for check, own in kept.items() if own})
 
 
 def _all(scripts: Mapping[str, Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(path for paths in scripts.values() for path in paths))
 
 
-def _script(path: str, sources: Source) -> Rewritten | None:
+def _script(path: str, sources: Source) -> RewrittenFile | None:
     """Alter a script whose exit code decides; None where that is not possible."""
     text = sources.get(path)
     if text is None or len(text) > LONGEST:
         return None
     marks = marks_of(path, text)
     if path.endswith(".py") or re.match(r"#!.*python", text):
-        made = python_tests.altered_script(text, marks)
+        made = python_tests.alter_script(text, marks)
     elif path.endswith((".js", ".mjs", ".cjs")):
-        made = node_tests.altered_script(text, marks)
+        made = node_tests.alter_script(text, marks)
     elif is_shell(path, text):
-        made = shell_scripts.altered_script(text, marks)
+        made = shell_scripts.alter_script(text, marks)
     elif not is_code(path) and not text.startswith("#!"):
-        made = compared_files.altered_file(text, marks)
+        made = compared_files.alter_file(text, marks)
     else:
         return None
     return made if made.tests and made.text != text else None

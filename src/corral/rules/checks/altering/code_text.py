@@ -23,7 +23,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 STRING = re.compile(r"\"[^\"\\\n]*\"|'[^'\\\n]*'")
 
 
-class Edit(Struct, frozen=True):
+class TextEdit(Struct, frozen=True):
     """A piece of a text and what comes in its place."""
 
     start: int
@@ -31,7 +31,7 @@ class Edit(Struct, frozen=True):
     text: str
 
 
-def blanked(text: str, hidden: re.Pattern[str]) -> str:
+def blank_out(text: str, hidden: re.Pattern[str]) -> str:
     """Return a text of the same length without comments and without the contents of strings."""
     return hidden.sub(lambda found: re.sub(r"[^\n]", "_" if found[0][0] in QUOTES else " ", found[0]), text)
 
@@ -72,7 +72,7 @@ def calls(code: str, names: str) -> Iterator[tuple[int, int, int]]:
             yield found.start(), found.end() - 1, end
 
 
-def edited(text: str, edits: list[Edit]) -> str:
+def apply_edits(text: str, edits: list[TextEdit]) -> str:
     for each in sorted(edits, key=lambda one: one.start, reverse=True):
         text = text[: each.start] + each.text + text[each.end :]
     return text

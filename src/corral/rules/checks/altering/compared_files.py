@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 
-from corral.rules.checks.altering.marks import Marks, Rewritten, nothing
+from corral.rules.checks.altering.marks import Marks, RewrittenFile, unchanged_file
 from corral.rules.checks.steering.programs import COMPARES
 
 #: What keeps a difference from deciding about the check: another command behind it, or words that turn its end round.
@@ -40,15 +40,17 @@ def _of_check(check: str, base: Collection[str]) -> list[str]:
     return paths
 
 
-def altered_file(text: str, marks: Marks) -> Rewritten:
+def alter_file(text: str, marks: Marks) -> RewrittenFile:
     """Put a word behind the last line that holds something."""
     if not text.strip():
-        return nothing(text)
+        return unchanged_file(text)
     end = len(text.rstrip())
-    return Rewritten(text=text[:end] + marks.word + text[end:], tests={(): True})
+    return RewrittenFile(text=text[:end] + marks.word + text[end:], tests={(): True})
 
 
-def joined(scripts: Mapping[str, tuple[str, ...]], files: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def join_paths(
+    scripts: Mapping[str, tuple[str, ...]], files: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
     """Return by check everything that can be altered for it."""
     checks = dict.fromkeys((*scripts, *files))
     return {check: (*scripts.get(check, ()), *files.get(check, ())) for check in checks}

@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 
 from corral.rules.checks.altering import code_text
-from corral.rules.checks.altering.code_text import Edit, another_literal, arguments, blanked, calls, closing, edited
-from corral.rules.checks.altering.inner_code import go_made_to_fail
-from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
+from corral.rules.checks.altering.code_text import (
+    TextEdit,
+    another_literal,
+    apply_edits,
+    arguments,
+    blank_out,
+    calls,
+    closing,
+)
+from corral.rules.checks.altering.inner_code import go_failing_edits
+from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 
 GO_TEST = re.compile(r"(?m)^func (Test\w*)\((\w+) \*testing\.T\) \{")
 GO_IF = re.compile(r"\bif\b[^{\n]*!=\s*([^{\n;&|]+?)\s*\{")
@@ -16,13 +24,13 @@ RUST_MODULE = re.compile(r"(?m)\bmod\s+(\w+)\s*\{")
 
 
 def go_names(text: str) -> list[Name]:
-    return [(found[1],) for found in GO_TEST.finditer(blanked(text, code_text.GO)) if found[2] != "_"]
+    return [(found[1],) for found in GO_TEST.finditer(blank_out(text, code_text.GO)) if found[2] != "_"]
 
 
-def altered_go(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
+def alter_go(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
     """Alter one comparison that is certain to run in each test; else have the test fail at its end."""
-    code = blanked(text, code_text.GO)
-    edits: list[Edit] = []
+    code = blank_out(text, code_text.GO)
+    edits: list[TextEdit] = []
     tests: dict[Name, bool] = {}
     inner: list[Name] = []
     for found in GO_TEST.finditer(code):
@@ -30,19 +38,19 @@ def altered_go(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
         if (found[1],) not in wanted or found[2] == "_" or end is None:
             continue
         value = _go_value(text, code, found.end(), end, marks)
-        if value is None and (failing := go_made_to_fail(code, found.end(), end)):
+        if value is None and (failing := go_failing_edits(code, found.end(), end)):
             edits += failing
             inner.append((found[1],))
             tests[found[1],] = False
             continue
         edits.append(
-            value or Edit(found.end(), found.end(), f"\n\tdefer {found[2]}.Error({marks.word!r})".replace("'", '"'))
+            value or TextEdit(found.end(), found.end(), f"\n\tdefer {found[2]}.Error({marks.word!r})".replace("'", '"'))
         )
         tests[found[1],] = value is not None and len(GO_IF.findall(code[found.end() : end])) == 1
-    return Rewritten(text=edited(text, edits), tests=tests, inner=inner) if tests else nothing(text)
+    return RewrittenFile(text=apply_edits(text, edits), tests=tests, inner=inner) if tests else unchanged_file(text)
 
 
-def _go_value(text: str, code: str, start: int, end: int, marks: Marks) -> Edit | None:
+def _go_value(text: str, code: str, start: int, end: int, marks: Marks) -> TextEdit | None:
     """Return another literal for the first comparison that fails the test, if it is certain to run."""
     for found in GO_IF.finditer(text, start, end):
         before, close = code[start : found.start()], closing(code, found.end() - 1)
@@ -51,26 +59,26 @@ def _go_value(text: str, code: str, start: int, end: int, marks: Marks) -> Edit 
         if close is None or not re.search(r"\.(Fatal|Error|Fail)", code[found.end() : close]):
             continue
         other = another_literal(found[1], marks, typed=True)
-        return Edit(found.start(1), found.end(1), other) if other else None
+        return TextEdit(found.start(1), found.end(1), other) if other else None
     return None
 
 
 def rust_names(text: str) -> list[Name]:
-    code = blanked(text, code_text.RUST)
+    code = blank_out(text, code_text.RUST)
     return [name for name, _, _ in _rust_tests(code)]
 
 
-def altered_rust(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
+def alter_rust(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
     """Alter the first comparison of each test, if it is certain to run; else have the test fail at once."""
-    code = blanked(text, code_text.RUST)
-    edits: list[Edit] = []
+    code = blank_out(text, code_text.RUST)
+    edits: list[TextEdit] = []
     tests: dict[Name, bool] = {}
     for name, start, end in _rust_tests(code):
         if name in wanted:
             value = _rust_value(text, code, start, end, marks)
-            edits.append(value or Edit(start, start, f' assert!(std::env::args().count() == 0, "{marks.word}");'))
+            edits.append(value or TextEdit(start, start, f' assert!(std::env::args().count() == 0, "{marks.word}");'))
             tests[name] = value is not None and len(re.findall(r"\bassert\w*!|\bpanic!", code[start:end])) == 1
-    return Rewritten(text=edited(text, edits), tests=tests) if tests else nothing(text)
+    return RewrittenFile(text=apply_edits(text, edits), tests=tests) if tests else unchanged_file(text)
 
 
 def _rust_tests(code: str) -> list[tuple[Name, int, int]]:
@@ -84,7 +92,7 @@ def _rust_tests(code: str) -> list[tuple[Name, int, int]]:
     return found
 
 
-def _rust_value(text: str, code: str, start: int, end: int, marks: Marks) -> Edit | None:
+def _rust_value(text: str, code: str, start: int, end: int, marks: Marks) -> TextEdit | None:
     for first, opened, close in calls(code[:end], "assert_eq!"):
         if first < start:
             continue
@@ -94,6 +102,6 @@ def _rust_value(text: str, code: str, start: int, end: int, marks: Marks) -> Edi
         for place in (given[1], given[0]):
             piece = text[slice(*place)]
             if (other := another_literal(piece, marks, typed=True)) is not None:
-                return Edit(place[0], place[1], piece.replace(piece.strip(), other))
+                return TextEdit(place[0], place[1], piece.replace(piece.strip(), other))
         return None
     return None

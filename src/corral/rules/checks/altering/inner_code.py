@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from corral.rules.checks.altering.code_text import Edit, calls, closing
+from corral.rules.checks.altering.code_text import TextEdit, calls, closing
 from corral.rules.checks.altering.marks import Marks
 
 ASSERTS = r"assert(?:\.strict)?(?:\.(?:equal|strictEqual|deepEqual|deepStrictEqual|ok|match|notEqual|notStrictEqual))?"
@@ -14,7 +14,7 @@ GO_LEAVES = re.compile(r"\breturn\s*[\n}]|\.Skip(?:f|Now)?\(")
 GO_FAILS = re.compile(r"\.(Fatal|Error|Fail)|\bpanic\(|\breturn\s+(fmt\.Errorf|errors\.New)\(")
 
 
-def made_to_fail(text: str, code: str, place: tuple[int, int], marks: Marks) -> list[Edit]:
+def failing_edits(text: str, code: str, place: tuple[int, int], marks: Marks) -> list[TextEdit]:
     """Return edits by which each comparison of a JavaScript test throws once its values are known; `code`: blanked."""
     start, end = place
     thrown = f"(() => {{ throw new Error('{marks.word}'); }})()"
@@ -24,23 +24,23 @@ def made_to_fail(text: str, code: str, place: tuple[int, int], marks: Marks) -> 
         last = closing(code, matcher.end() - 1) if matcher else None
         if last is not None and last < end:
             spans.append((first, opened, close, last))
-    found: list[Edit] = []
+    found: list[TextEdit] = []
     for first, opened, close, last in spans:
         values = text[opened + 1 : close].strip().rstrip(",")
         outer = any(low < first < high for low, _, _, high in spans)
         if first >= start and not outer and "..." not in values:
-            found.append(Edit(first, last + 1, f"void ({values}, {thrown})" if values else f"void {thrown}"))
+            found.append(TextEdit(first, last + 1, f"void ({values}, {thrown})" if values else f"void {thrown}"))
     return found
 
 
-def go_made_to_fail(code: str, start: int, end: int) -> list[Edit]:
+def go_failing_edits(code: str, start: int, end: int) -> list[TextEdit]:
     """Return edits by which each comparison of a Go test holds that something is wrong, in blanked text."""
     if GO_LEAVES.search(code, start, end):
         return []  # it may rightly come to none of them
-    found: list[Edit] = []
+    found: list[TextEdit] = []
     for each in GO_IF.finditer(code, start, end):
         opened = code.find("{", each.end())
         close = closing(code, opened) if opened >= 0 else None
         if close is not None and GO_FAILS.search(code[opened:close]):
-            found.append(Edit(opened, opened, "|| true "))
+            found.append(TextEdit(opened, opened, "|| true "))
     return found

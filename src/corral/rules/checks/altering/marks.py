@@ -34,7 +34,7 @@ def marks_of(path: str, text: str) -> Marks:
     return Marks(number, "altered" + "".join(chr(97 + byte % 26) for byte in digest[4:10]))
 
 
-class Rewritten(Struct, frozen=True, kw_only=True):
+class RewrittenFile(Struct, frozen=True, kw_only=True):
     """A file with altered tests."""
 
     text: str
@@ -42,8 +42,8 @@ class Rewritten(Struct, frozen=True, kw_only=True):
     inner: Collection[Name] = ()  #: tests whose judging parts, in callbacks or loops, were made to fail
 
 
-def nothing(text: str) -> Rewritten:
-    return Rewritten(text=text)
+def unchanged_file(text: str) -> RewrittenFile:
+    return RewrittenFile(text=text)
 
 
 Wanted = Collection[Name]

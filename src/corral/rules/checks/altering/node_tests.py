@@ -7,9 +7,9 @@ import re
 from msgspec import Struct
 
 from corral.rules.checks.altering import code_text
-from corral.rules.checks.altering.code_text import Edit, arguments, blanked, calls, closing, edited
-from corral.rules.checks.altering.inner_code import made_to_fail
-from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
+from corral.rules.checks.altering.code_text import TextEdit, apply_edits, arguments, blank_out, calls, closing
+from corral.rules.checks.altering.inner_code import failing_edits
+from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 
 TESTS, GROUPS = "test|it|specify", "describe|context|suite"
 TITLE = re.compile(r"\s*(\"(?:[^\"\\\n])*\"|'(?:[^'\\\n])*'|`(?:[^`\\$])*`)\s*$")
@@ -31,50 +31,54 @@ class _Test(Struct, frozen=True):
 
 
 def test_names(text: str) -> list[Name]:
-    return [each.name for each in tests_of(text, blanked(text, code_text.JAVASCRIPT))]
+    return [each.name for each in tests_of(text, blank_out(text, code_text.JAVASCRIPT))]
 
 
-def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
+def alter_tests(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
     """Alter the tests of these names."""
-    code = blanked(text, code_text.JAVASCRIPT)
-    edits: list[Edit] = []
+    code = blank_out(text, code_text.JAVASCRIPT)
+    edits: list[TextEdit] = []
     tests: dict[Name, bool] = {}
     deeper: list[Name] = []
     for each in tests_of(text, code):
         if each.name in wanted:
             inner = _comparisons(text, code, each, marks)
-            if not inner and (failing := made_to_fail(text, code, (each.start, each.end), marks)):
+            if not inner and (failing := failing_edits(text, code, (each.start, each.end), marks)):
                 edits += failing
                 tests[each.name] = False
                 deeper.append(each.name)
                 continue
             tests[each.name] = bool(inner) and _all_of(code[each.start : each.end], len(inner))
-            body = edited(text[each.start : each.end], [_moved(one, -each.start) for one in inner])
+            body = apply_edits(text[each.start : each.end], [_move_edit(one, -each.start) for one in inner])
             body = body if each.braces or inner else f"{body};"
-            edits.append(Edit(each.start, each.end, _wrapped(body, marks, braces=each.braces)))
-    return Rewritten(text=edited(text, edits), tests=tests, inner=deeper) if tests else nothing(text)
+            edits.append(TextEdit(each.start, each.end, _wrap_body(body, marks, braces=each.braces)))
+    return RewrittenFile(text=apply_edits(text, edits), tests=tests, inner=deeper) if tests else unchanged_file(text)
 
 
-def altered_script(text: str, marks: Marks) -> Rewritten:
+def alter_script(text: str, marks: Marks) -> RewrittenFile:
     """Alter a program that judges by its exit code, and comes to its own end."""
-    code = blanked(text, code_text.JAVASCRIPT)
+    code = blank_out(text, code_text.JAVASCRIPT)
     if ENDS.search(code) or "node:test" in text or re.search(rf"(?<![\w.])(?:{TESTS}|{GROUPS})\s*\(", code):
-        return nothing(text)
+        return unchanged_file(text)
     if re.search(r"\basync\b|\.then\(", code) and "catch" not in code:  # its end comes before what judges
-        failing = made_to_fail(text, code, (0, len(code)), marks)
-        return Rewritten(text=edited(text, failing), tests={(): False}, inner=[()]) if failing else nothing(text)
+        failing = failing_edits(text, code, (0, len(code)), marks)
+        return (
+            RewrittenFile(text=apply_edits(text, failing), tests={(): False}, inner=[()])
+            if failing
+            else unchanged_file(text)
+        )
     inner = _comparisons(text, code, _Test((), 0, len(text), braces=True), marks)
     if not inner:
-        return nothing(text)
+        return unchanged_file(text)
     head = f"globalThis.{marks.variable} = [];\n"
     first = text.find("\n") + 1 if text.startswith("#!") else 0
-    body = edited(text, [*inner, Edit(first, first, head)])
+    body = apply_edits(text, [*inner, TextEdit(first, first, head)])
     end = f"\nif (!{marks.variable}.length) throw new Error('{marks.word}');\n"
-    return Rewritten(text=body + end, tests={(): _all_of(code, len(inner))})
+    return RewrittenFile(text=body + end, tests={(): _all_of(code, len(inner))})
 
 
-def _moved(edit: Edit, by: int) -> Edit:
-    return Edit(edit.start + by, edit.end + by, edit.text)
+def _move_edit(edit: TextEdit, by: int) -> TextEdit:
+    return TextEdit(edit.start + by, edit.end + by, edit.text)
 
 
 def _all_of(code: str, known: int) -> bool:
@@ -84,7 +88,7 @@ def _all_of(code: str, known: int) -> bool:
     )
 
 
-def _wrapped(body: str, marks: Marks, *, braces: bool) -> str:
+def _wrap_body(body: str, marks: Marks, *, braces: bool) -> str:
     """Have a body fail in every case but that an altered comparison held in it."""
     end = f"finally {{ if (!{marks.variable}.length) throw new Error('{marks.word}'); }}"
     inner = f" const {marks.variable} = []; try {{ {body}\n}} {end} "
@@ -128,9 +132,9 @@ def _body(code: str, opened: int, end: int) -> tuple[int, int, bool] | None:
     return None
 
 
-def _comparisons(text: str, code: str, test: _Test, marks: Marks) -> list[Edit]:
+def _comparisons(text: str, code: str, test: _Test, marks: Marks) -> list[TextEdit]:
     """Return edits that give each comparison of a test another value, and note where it holds all the same."""
-    found: list[Edit] = []
+    found: list[TextEdit] = []
     for start, opened, end in calls(code[: test.end], ASSERTS):
         given = arguments(code, opened, end)
         if start >= test.start and len(given) >= 2:
@@ -145,7 +149,7 @@ def _comparisons(text: str, code: str, test: _Test, marks: Marks) -> list[Edit]:
 
 def _edit(
     text: str, code: str, whole: tuple[int, int], expected: tuple[int, int], marks: Marks, test: _Test
-) -> list[Edit]:
+) -> list[TextEdit]:
     start, end = whole
     before = code[test.start : start].rstrip(" \t")
     waits = before.endswith("await")
@@ -165,4 +169,4 @@ def _edit(
     call = text[start : expected[0]] + blank + other + text[expected[1] : end + 1]
     first = test.start + len(before) if waits else start
     call = f"await {call}" if waits else call
-    return [Edit(first, end + 1, f" try {{ {call}; {marks.variable}.push(1); }} catch {{}} ")]
+    return [TextEdit(first, end + 1, f" try {{ {call}; {marks.variable}.push(1); }} catch {{}} ")]

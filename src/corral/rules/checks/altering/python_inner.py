@@ -13,16 +13,16 @@ Loop = ast.For | ast.AsyncFor | ast.While
 BLOCKS = ("body", "orelse", "finalbody")
 
 
-def made_to_fail(test: Function, marks: Marks, equalities: Collection[str]) -> bool:
+def make_fail(test: Function, marks: Marks, equalities: Collection[str]) -> bool:
     """Have what judges in functions inside of a test fail; tell whether there is any.
 
     Such a test must fail then, unless these parts never run, or nobody notices what they raise.
     """
     inside = [each for node in test.body for each in ast.walk(node) if isinstance(each, Function)]
-    return _all_replaced(inside, marks, equalities)
+    return _replace_all(inside, marks, equalities)
 
 
-def noted_in_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
+def note_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
     """Note in a list of this name that judging parts of loops are reached; tell whether nothing else judges."""
     judging = [each for each in ast.walk(test) if isinstance(each, ast.stmt) and _judges(each, equalities)]
     loops = [each for each in test.body if isinstance(each, Loop)]
@@ -40,9 +40,9 @@ def noted_in_loops(test: Function, name: str, equalities: Collection[str]) -> bo
     return True
 
 
-def _all_replaced(nodes: Sequence[ast.AST], marks: Marks, equalities: Collection[str]) -> bool:
+def _replace_all(nodes: Sequence[ast.AST], marks: Marks, equalities: Collection[str]) -> bool:
     """Change each of these nodes; tell whether one was changed."""
-    changed = [_replaced(each, marks, equalities) for each in nodes]
+    changed = [_replace_judges(each, marks, equalities) for each in nodes]
     return any(changed)
 
 
@@ -51,7 +51,7 @@ def _keeps(test: Function) -> bool:
     return any(isinstance(each, ast.Try | ast.With | ast.AsyncWith | ast.Raise) for each in ast.walk(test))
 
 
-def _replaced(node: ast.AST, marks: Marks, equalities: Collection[str]) -> bool:
+def _replace_judges(node: ast.AST, marks: Marks, equalities: Collection[str]) -> bool:
     changed = False
     for each in list(ast.walk(node)):
         for name in BLOCKS:
@@ -73,12 +73,12 @@ def _failing(node: ast.stmt, marks: Marks, equalities: Collection[str]) -> list[
     """Have a statement that judges find out its values, and fail."""
     if not _judges(node, equalities):
         return [node]
-    called = _called(node)
+    called = _call_of(node)
     values = [node.test] if isinstance(node, ast.Assert) else called.args if called else []
     return [*map(ast.Expr, values), ast.parse(f"raise AssertionError({marks.word!r})").body[0]]
 
 
-def _called(node: ast.stmt) -> ast.Call | None:
+def _call_of(node: ast.stmt) -> ast.Call | None:
     return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
@@ -86,5 +86,5 @@ def _judges(node: ast.stmt, equalities: Collection[str]) -> bool:
     """Tell a statement that compares; one that fails in any case says that it must not be reached."""
     if isinstance(node, ast.Assert):
         return not isinstance(node.test, ast.Constant)
-    called = _called(node)
+    called = _call_of(node)
     return called is not None and isinstance(called.func, ast.Attribute) and called.func.attr in equalities

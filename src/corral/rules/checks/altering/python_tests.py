@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from corral.rules.checks.altering import python_inner
-from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
+from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 from corral.rules.checks.altering.python_values import another, is_matcher, is_plain, is_telling
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -63,48 +63,48 @@ def _yields(node: Function) -> bool:
     return any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
 
 
-def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
+def alter_tests(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
     """Alter the tests of these names."""
     try:
         tree = ast.parse(text)
         tests: dict[Name, bool] = {}
         inner: list[Name] = []
         for name, node in _functions(tree):
-            if name in wanted and python_inner.made_to_fail(node, marks, EQUALITIES):
+            if name in wanted and python_inner.make_fail(node, marks, EQUALITIES):
                 inner.append(name)
                 tests[name] = False
             elif name in wanted:
                 count = _Count()
-                loops = python_inner.noted_in_loops(node, f"{marks.variable}_runs", EQUALITIES)
+                loops = python_inner.note_loops(node, f"{marks.variable}_runs", EQUALITIES)
                 inner += [name] if loops else []
                 start = 1 if ast.get_docstring(node, clean=False) is not None else 0
-                body = _altered_body(node.body[start:], marks, count, certain=True)
-                node.body = [*node.body[:start], *_wrapped(body, marks, loops=loops)]
+                body = _alter_body(node.body[start:], marks, count, certain=True)
+                node.body = [*node.body[:start], *_wrap_body(body, marks, loops=loops)]
                 tests[name] = count.judges == count.exact > 0
-        return Rewritten(text=_written(tree), tests=tests, inner=inner) if tests else nothing(text)
+        return RewrittenFile(text=_source_of(tree), tests=tests, inner=inner) if tests else unchanged_file(text)
     except TROUBLES:
-        return nothing(text)
+        return unchanged_file(text)
 
 
-def altered_script(text: str, marks: Marks) -> Rewritten:
+def alter_script(text: str, marks: Marks) -> RewrittenFile:
     """Alter a program that judges by its exit code; what a test runner runs is altered test by test."""
     if re.search(r"\b(unittest|pytest|doctest)\b|_exit\b|\bexec[lv]", text):
-        return nothing(text)
+        return unchanged_file(text)
     try:
         tree = ast.parse(text)
         start = _head(tree.body)
         count = _Count()
         for node in ast.walk(tree):
             if isinstance(node, Function) and not _yields(node):
-                node.body = _altered_body(node.body, marks, count, certain=False)
-        body = _altered_body(tree.body[start:], marks, count, certain=True)
-        tree.body = [*tree.body[:start], *_wrapped(body, marks)]
-        return Rewritten(text=_written(tree), tests={(): count.judges == count.exact > 0})
+                node.body = _alter_body(node.body, marks, count, certain=False)
+        body = _alter_body(tree.body[start:], marks, count, certain=True)
+        tree.body = [*tree.body[:start], *_wrap_body(body, marks)]
+        return RewrittenFile(text=_source_of(tree), tests={(): count.judges == count.exact > 0})
     except TROUBLES:
-        return nothing(text)
+        return unchanged_file(text)
 
 
-def _written(tree: ast.Module) -> str:
+def _source_of(tree: ast.Module) -> str:
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
@@ -117,7 +117,7 @@ def _head(body: Sequence[ast.stmt]) -> int:
     return len(body)
 
 
-def _wrapped(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> list[ast.stmt]:
+def _wrap_body(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> list[ast.stmt]:
     """Have a body fail in every case but that an altered comparison held in it, or its loops never came to one."""
     runs = f"{marks.variable}_runs"
     judged = f"{runs} and not {marks.variable}" if loops else f"not {marks.variable}"
@@ -131,7 +131,7 @@ def _wrapped(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> list
     return shell
 
 
-def _guarded(statement: ast.stmt, marks: Marks) -> ast.stmt:
+def _guard(statement: ast.stmt, marks: Marks) -> ast.stmt:
     """Note whether an altered comparison holds, and let the test run on."""
     made = ast.parse(f"try:\n    pass\nexcept BaseException:\n    pass\nelse:\n    {marks.variable}.append(1)\n").body[
         0
@@ -141,7 +141,7 @@ def _guarded(statement: ast.stmt, marks: Marks) -> ast.stmt:
     return made
 
 
-def _altered_body(body: Sequence[ast.stmt], marks: Marks, count: _Count, *, certain: bool) -> list[ast.stmt]:
+def _alter_body(body: Sequence[ast.stmt], marks: Marks, count: _Count, *, certain: bool) -> list[ast.stmt]:
     """Alter each comparison below these statements; `certain`: they all run, in this order."""
     found: list[ast.stmt] = []
     for node in body:
@@ -175,27 +175,27 @@ def _inside(node: ast.stmt, marks: Marks, count: _Count) -> ast.stmt:
     for name in ("body", "orelse", "finalbody"):
         block: list[ast.stmt] = getattr(node, name, [])
         if block:
-            setattr(node, name, _altered_body(block, marks, count, certain=False))
+            setattr(node, name, _alter_body(block, marks, count, certain=False))
     for handler in getattr(node, "handlers", ()):
-        handler.body = _altered_body(handler.body, marks, count, certain=False)
+        handler.body = _alter_body(handler.body, marks, count, certain=False)
     if not isinstance(node, ast.With | ast.AsyncWith) or count.altered == known:
         return node
     if any(KEEPS_FAILURES.search(ast.unparse(each.context_expr)) for each in node.items):
         return node
     node.body.append(ast.parse(f"raise AssertionError({marks.word!r})").body[0])
-    return _guarded(node, marks)
+    return _guard(node, marks)
 
 
 def _comparison(node: ast.stmt, marks: Marks, count: _Count, *, certain: bool) -> ast.stmt | None:
     """Return a statement that judges by a comparison with another expected value; None: it is no such statement."""
     if isinstance(node, ast.Assert):
-        pair = _compared(node.test, ast.Eq, marks)
+        pair = _alter_compare(node.test, ast.Eq, marks)
         made = ast.Assert(pair[0], node.msg) if pair else None
     elif isinstance(node, ast.If) and not node.orelse and _ends(node.body[-1]):
-        pair = _compared(node.test, ast.NotEq, marks)
+        pair = _alter_compare(node.test, ast.NotEq, marks)
         made = ast.If(pair[0], node.body, []) if pair else None
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _last(node.value.func) in EQUALITIES:
-        pair = _asserted(node.value, marks)
+        pair = _alter_assert(node.value, marks)
         made = ast.Expr(pair[0]) if pair else None
     else:
         return None
@@ -204,13 +204,13 @@ def _comparison(node: ast.stmt, marks: Marks, count: _Count, *, certain: bool) -
     count.judges += 1
     count.altered += 1
     count.exact += certain and is_plain(pair[1]) and is_telling(pair[2])
-    return _guarded(made, marks)
+    return _guard(made, marks)
 
 
 Pair = tuple[ast.expr, ast.expr, ast.expr]  #: what is altered, the value that is judged, the one that was expected
 
 
-def _compared(node: ast.expr, sign: type[ast.cmpop], marks: Marks) -> Pair | None:
+def _alter_compare(node: ast.expr, sign: type[ast.cmpop], marks: Marks) -> Pair | None:
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], sign):
         return None
     left, right = node.left, node.comparators[0]
@@ -221,7 +221,7 @@ def _compared(node: ast.expr, sign: type[ast.cmpop], marks: Marks) -> Pair | Non
     return ast.Compare(left, node.ops, [another(right, marks)]), left, right
 
 
-def _asserted(node: ast.Call, marks: Marks) -> Pair | None:
+def _alter_assert(node: ast.Call, marks: Marks) -> Pair | None:
     if len(node.args) < 2 or any(isinstance(each, ast.Starred) for each in node.args[:2]):
         return None
     first, second = node.args[:2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from corral.rules.checks.altering.marks import Marks, Rewritten, nothing
+from corral.rules.checks.altering.marks import Marks, RewrittenFile, unchanged_file
 
 INNER = r"\$\((?:[^()]|\([^()]*\))*\)"
 WORD = rf"(?:\"(?:[^\"\\`$]|\\.|{INNER}|\$\w+|\${{[^}}]*}})*\"|'[^']*'|{INNER}|[^\s;&|<>()`]+)"
@@ -24,13 +24,13 @@ LEAVES = re.compile(r"(?:^|[;&|{]\s*)(?:exit|exec|return)\b")
 STRICT = re.compile(r"^set\s+-\w*e|^set\s+-o\s+errexit")
 
 
-def altered_script(text: str, marks: Marks) -> Rewritten:
+def alter_script(text: str, marks: Marks) -> RewrittenFile:
     """Alter each line outside of blocks and functions whose comparison decides about the end of the script."""
     lines = text.split("\n")
     changed = False
     strict = bool(re.match(r"#!\S+sh\s+-\w*e", text))
     known = [place for place, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
-    for place in _certain(lines):
+    for place in _certain_lines(lines):
         line = lines[place]
         strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
         judges = JUDGES.match(line) or (ALONE.match(line) if strict or place == known[-1] else None)
@@ -41,10 +41,10 @@ def altered_script(text: str, marks: Marks) -> Rewritten:
         lines[place] = made
         if LEAVES.search(made) and not judges:
             break
-    return Rewritten(text="\n".join(lines), tests={(): False}) if changed else nothing(text)
+    return RewrittenFile(text="\n".join(lines), tests={(): False}) if changed else unchanged_file(text)
 
 
-def _certain(lines: list[str]) -> Iterator[int]:
+def _certain_lines(lines: list[str]) -> Iterator[int]:
     """Return the lines that stand outside of every block, function, here-document and continued line."""
     depth, awaited, continued = 0, "", False
     for place, line in enumerate(lines):
@@ -75,11 +75,11 @@ def _fails(lines: list[str]) -> bool:
 def _with_test(line: str, found: re.Match[str], marks: Marks) -> str:
     left, sign, right = found[2], found[3], found[4]
     if LITERAL.fullmatch(right) and not LITERAL.fullmatch(left):
-        return _replaced(line, found, 4, _another(right, marks))
+        return _replace_group(line, found, 4, _another(right, marks))
     if LITERAL.fullmatch(left) and not LITERAL.fullmatch(right):
-        return _replaced(line, found, 2, _another(left, marks))
+        return _replace_group(line, found, 2, _another(left, marks))
     if sign in ("=", "!="):
-        return _replaced(line, found, 4, right + marks.word)
+        return _replace_group(line, found, 4, right + marks.word)
     return line
 
 
@@ -90,11 +90,11 @@ def _with_call(line: str, marks: Marks) -> str:
         return line
     for own, other in ((1, 2), (2, 1)):
         if NUMBER.fullmatch(found[own]) and "$" in found[other]:
-            return _replaced(line, found, own, _another(found[own], marks))
+            return _replace_group(line, found, own, _another(found[own], marks))
     return line
 
 
-def _replaced(line: str, found: re.Match[str], group: int, text: str) -> str:
+def _replace_group(line: str, found: re.Match[str], group: int, text: str) -> str:
     return line[: found.start(group)] + text + line[found.end(group) :]
 
 

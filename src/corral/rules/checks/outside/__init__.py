@@ -1,7 +1,18 @@
 """The product outside the tests: calls that its tests check, made by an ordinary program."""
 
-from corral.rules.checks.outside.checked import Checked
-from corral.rules.checks.outside.finding import Probe, Settings, probes, states_of, wanted
-from corral.rules.checks.outside.verdict import Line, Outside, answers, judged
+from corral.rules.checks.outside.checked import CheckedCall
+from corral.rules.checks.outside.finding import Probe, RunnerSettings, is_runner_setting, probes, states_of
+from corral.rules.checks.outside.verdict import OutsideVerdict, ProbeAnswer, answers, judge_answers
 
-__all__ = ["Checked", "Line", "Outside", "Probe", "Settings", "answers", "judged", "probes", "states_of", "wanted"]
+__all__ = [
+    "CheckedCall",
+    "OutsideVerdict",
+    "Probe",
+    "ProbeAnswer",
+    "RunnerSettings",
+    "answers",
+    "is_runner_setting",
+    "judge_answers",
+    "probes",
+    "states_of",
+]

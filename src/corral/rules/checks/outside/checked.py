@@ -17,7 +17,7 @@ Name = tuple[str, ...]  #: of a test in its file
 States = Mapping[tuple[str, Name], State]  #: by path and name
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class CheckedCall(Struct, frozen=True, kw_only=True):
     """One call, and what its test expects of it."""
 
     language: Language
@@ -33,7 +33,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         given = self.arguments if self.language == "python" else self.arguments[1:-1]
-        return shown(f"{self.name}({given})")
+        return printable(f"{self.name}({given})")
 
     @property
     def function(self) -> tuple[str, str, str]:
@@ -45,6 +45,6 @@ def literal(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     clean = "".join(each if " " <= each <= "~" else "?" for each in text)
     return clean if len(clean) <= MOST_SHOWN else clean[: MOST_SHOWN - 3] + "..."

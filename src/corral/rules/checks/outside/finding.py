@@ -10,11 +10,11 @@ from pathlib import PurePosixPath
 import msgspec
 from msgspec import Struct
 
-from corral.model import Seen
+from corral.model import CheckObservation
 from corral.rules.checks.altering.alteration import LANGUAGES, LONGEST
 from corral.rules.checks.id_changes import stem
 from corral.rules.checks.outside import node_calls, programs, python_calls, shapes
-from corral.rules.checks.outside.checked import MOST_CALLS, Checked, Language, Name, State, States
+from corral.rules.checks.outside.checked import MOST_CALLS, CheckedCall, Language, Name, State, States
 from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.mixed_files import PYTHONPATH
 from corral.rules.race.varied_calls import modules
@@ -36,7 +36,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     """A program of one language."""
 
     language: Language
-    calls: tuple[Checked, ...]  #: those of tests, then others
+    calls: tuple[CheckedCall, ...]  #: those of tests, then others
     roots: tuple[str, ...] = (".",)
     env: Mapping[str, str] = {}
 
@@ -51,7 +51,7 @@ class Probe(Struct, frozen=True, kw_only=True):
         return programs.command(programs.python(self.calls, self.roots, mark), interpreter, "main.py", self.env)
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class RunnerSettings(Struct, frozen=True, kw_only=True):
     """What the tests of a base are run with."""
 
     files: Source  #: settings of runners, and files of fixtures
@@ -62,13 +62,13 @@ class _Package(Struct, frozen=True):
     name: str = ""
 
 
-def wanted(path: str) -> bool:
+def is_runner_setting(path: str) -> bool:
     """Tell a file that says with what tests are run."""
     name = PurePosixPath(path).name
     return path in PYTHON_SETTINGS or name == "conftest.py" or bool(NODE_SETTINGS.search(path))
 
 
-def states_of(sources: Source, runs: Sequence[tuple[Seen, Seen]]) -> States:
+def states_of(sources: Source, runs: Sequence[tuple[CheckObservation, CheckObservation]]) -> States:
     """Return which tests were fixed and which passed all along: by their ids at the base, and now."""
     owners: dict[str, list[tuple[str, Name]]] = {}
     for path, text in sources.items():
@@ -96,12 +96,12 @@ def states_of(sources: Source, runs: Sequence[tuple[Seen, Seen]]) -> States:
 
 
 def probes(
-    sources: Source, states: States, changed: Collection[str], tree: Collection[str], settings: Settings
+    sources: Source, states: States, changed: Collection[str], tree: Collection[str], settings: RunnerSettings
 ) -> list[Probe]:
     """Return the programs to run: `changed` are files of the work, `tree` those of the base."""
     found: list[Probe] = []
     env = _environment(settings.checks)
-    known = _known(changed, tree, settings)
+    known = _product_modules(changed, tree, settings)
     calls = [] if _is_prepared(settings) else [
         each for path, text in sources.items() if path.endswith(".py") and not _has_fixtures(path, settings)
         for each in python_calls.found_in(path, text, known, states)
@@ -119,7 +119,7 @@ def probes(
     return found
 
 
-def _known(changed: Collection[str], tree: Collection[str], settings: Settings) -> dict[str, str]:
+def _product_modules(changed: Collection[str], tree: Collection[str], settings: RunnerSettings) -> dict[str, str]:
     """Return the modules of the product by name, with the folder to import each from."""
     known = modules(path for path in changed if not roles.is_test(path))
     if not known:
@@ -133,7 +133,7 @@ def _known(changed: Collection[str], tree: Collection[str], settings: Settings) 
     return known
 
 
-def _search_path(settings: Settings) -> list[str]:
+def _search_path(settings: RunnerSettings) -> list[str]:
     texts = [settings.files[each] for each in PYTHON_SETTINGS if each in settings.files]
     given = [value for check in settings.checks for value in re.findall(r"\bPYTHONPATH=([\w./:-]+)", check)]
     words = [word for text in texts for each in PYTHONPATH.findall(text) for word in re.findall(r"[\w./-]+", each)]
@@ -151,11 +151,11 @@ def _environment(checks: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if not hidden.match(name)}
 
 
-def _is_prepared(settings: Settings) -> bool:
+def _is_prepared(settings: RunnerSettings) -> bool:
     return any(PREPARED.search(settings.files[each]) for each in PYTHON_SETTINGS if each in settings.files)
 
 
-def _has_fixtures(path: str, settings: Settings) -> bool:
+def _has_fixtures(path: str, settings: RunnerSettings) -> bool:
     above = [str(PurePosixPath(folder) / "conftest.py") for folder in python_calls.folders_above(path)]
     return any(python_calls.sets_up(settings.files[each]) for each in above if each in settings.files)
 
@@ -167,9 +167,9 @@ def _name(package: str) -> str:
         return ""
 
 
-def _with_variants(calls: Sequence[Checked]) -> tuple[Checked, ...]:
+def _with_variants(calls: Sequence[CheckedCall]) -> tuple[CheckedCall, ...]:
     """Return calls of tests, each once, and others of the same shape for those that were fixed."""
-    by_call: dict[tuple[str, ...], dict[str, Checked]] = {}
+    by_call: dict[tuple[str, ...], dict[str, CheckedCall]] = {}
     for each in calls:
         by_call.setdefault((*each.function, each.arguments), {}).setdefault(each.expected, each)
     own = [next(iter(found.values())) for found in by_call.values() if len(found) == 1][:MOST_CALLS]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from corral.rules.checks.altering import code_text
 from corral.rules.checks.altering.code_text import arguments, calls, closing
 from corral.rules.checks.altering.node_tests import ASSERTS, EXPECTS, tests_of
-from corral.rules.checks.outside.checked import Checked, State, States, literal
+from corral.rules.checks.outside.checked import CheckedCall, State, States, literal
 from corral.rules.checks.outside.node_literals import NotPlain, values
 
 FILES = (".js", ".mjs", ".cjs")
@@ -28,9 +28,9 @@ IMPORTED = re.compile(rf"\bimport\s+({NAME}|\*\s*as\s+{NAME}|\{{[^{{}}]*\}})\s*f
 CALLED = re.compile(rf"\s*({NAME}(?:\.{NAME})*)\s*\(")
 
 
-def found_in(path: str, text: str, own_name: str, states: States) -> list[Checked]:
+def found_in(path: str, text: str, own_name: str, states: States) -> list[CheckedCall]:
     """Return the checked calls of the tests of one file; `own_name`: of the package."""
-    code = code_text.JAVASCRIPT.sub(_hidden, text)
+    code = code_text.JAVASCRIPT.sub(_blank_match, text)
     if not path.endswith(FILES) or SETUP.search(code):
         return []
     names = _names(text, own_name)
@@ -42,7 +42,7 @@ def found_in(path: str, text: str, own_name: str, states: States) -> list[Checke
     ]
 
 
-def _hidden(found: re.Match[str]) -> str:
+def _blank_match(found: re.Match[str]) -> str:
     """Return as many signs in place of a string; a comment becomes blanks."""
     return re.sub(r"[^\n]", " " if found[0].startswith(("//", "/*")) else "_", found[0])
 
@@ -90,7 +90,7 @@ def _only_compares(code: str) -> bool:
 
 def _calls(
     path: str, text: str, code: str, place: tuple[int, int], names: Mapping[str, tuple[str, str, bool]], state: State
-) -> Iterator[Checked]:
+) -> Iterator[CheckedCall]:
     for _, _, judged, expected in sorted(_comparisons(code, *place)):
         called = CALLED.match(code, *judged)
         close = closing(code, called.end() - 1) if called else None
@@ -105,7 +105,7 @@ def _calls(
         except NotPlain:
             continue
         if given and len(wanted) == 1:
-            yield Checked(
+            yield CheckedCall(
                 language="node",
                 module=module,
                 name=".".join(filter(None, (name, rest))),

@@ -21,10 +21,10 @@ class NotPlain(ValueError):
 
 def values(text: str) -> list[Any]:
     """Return the plain values of a list of arguments; raise `NotPlain` where one is none."""
-    return _Source(f"[{text}]").whole()
+    return _LiteralReader(f"[{text}]").whole()
 
 
-class _Source:
+class _LiteralReader:
     def __init__(self, text: str) -> None:
         self._text, self._place = text, 0
 
@@ -39,7 +39,7 @@ class _Source:
         while self._place < len(self._text) and self._text[self._place].isspace():
             self._place += 1
 
-    def _taken(self, sign: str) -> bool:
+    def _take(self, sign: str) -> bool:
         self._blanks()
         if self._text.startswith(sign, self._place):
             self._place += len(sign)
@@ -58,39 +58,39 @@ class _Source:
         if depth > MOST_DEEP:
             raise NotPlain
         if (text := self._match(TEXT)) is not None:
-            return _unescaped(text[1:-1])
+            return _unescape(text[1:-1])
         if (number := self._match(NUMBER)) is not None:
             return json.loads(number)
         if (word := self._match(WORD)) is not None:
             return json.loads(word)
-        if self._taken("["):
+        if self._take("["):
             return self._list(depth)
-        if self._taken("{"):
+        if self._take("{"):
             return self._object(depth)
         raise NotPlain
 
     def _list(self, depth: int) -> list[Any]:
         found: list[Any] = []
-        while not self._taken("]"):
+        while not self._take("]"):
             found.append(self._value(depth + 1))
-            if not self._taken(",") and not self._text.startswith("]", self._place):
+            if not self._take(",") and not self._text.startswith("]", self._place):
                 raise NotPlain
         return found
 
     def _object(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while not self._taken("}"):
+        while not self._take("}"):
             text = self._match(TEXT)
-            key = _unescaped(text[1:-1]) if text is not None else self._match(KEY)
-            if key is None or not self._taken(":"):
+            key = _unescape(text[1:-1]) if text is not None else self._match(KEY)
+            if key is None or not self._take(":"):
                 raise NotPlain
             found[key] = self._value(depth + 1)
-            if not self._taken(",") and not self._text.startswith("}", self._place):
+            if not self._take(",") and not self._text.startswith("}", self._place):
                 raise NotPlain
         return found
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     def one(found: re.Match[str]) -> str:
         word = found[1]
         if len(word) > 1:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from corral.rules.checks.outside.checked import Checked
+from corral.rules.checks.outside.checked import CheckedCall
 
 CALL_SECONDS = 2  #: of one call
 
@@ -159,7 +159,7 @@ def python(calls: Sequence[PythonCall], roots: Sequence[str], mark: str, *, erro
     return "".join(f"{name} = {value!r}\n" for name, value in given.items()) + PYTHON
 
 
-def node(calls: Sequence[Checked], mark: str) -> str:
+def node(calls: Sequence[CheckedCall], mark: str) -> str:
     """Return the Node program that makes these calls."""
     rows = [(each.where, each.module, each.imported, each.name, each.arguments) for each in calls]
     return f"const CALLS = {json.dumps(rows)};\nconst MARK = {json.dumps(mark)};\n{NODE}"

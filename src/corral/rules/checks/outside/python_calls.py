@@ -7,8 +7,17 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from corral.rules.checks.outside.checked import Checked, Name, State, States
-from corral.rules.race.varied_calls import TROUBLES, Reader, Row, arguments_of, crossed, loop, parametrized, plain_of
+from corral.rules.checks.outside.checked import CheckedCall, Name, State, States
+from corral.rules.race.varied_calls import (
+    TROUBLES,
+    CallReader,
+    Row,
+    arguments_of,
+    cross_rows,
+    loop,
+    parametrized_rows,
+    plain_of,
+)
 
 EQUALITIES = frozenset({
     "assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual",
@@ -31,13 +40,13 @@ def sets_up(text: str) -> bool:
     return "autouse" in text or not all(map(_is_harmless, tree.body))
 
 
-def found_in(path: str, text: str, known: Collection[str], states: States) -> list[Checked]:
+def found_in(path: str, text: str, known: Collection[str], states: States) -> list[CheckedCall]:
     """Return the checked calls of the tests of one file."""
     try:
         tree = ast.parse(text)
         if sets_up(text) or any(isinstance(node, FUNCTIONS) and SETUP.match(node.name) for node in tree.body):
             return []
-        reader = _Tests(Reader(tree, known))
+        reader = _Tests(CallReader(tree, known))
         return [each for name, body, rows in _tests(tree) if (state := states.get((path, name)))
                 for each in reader.of(body, rows, state)]  # fmt: skip
     except TROUBLES:
@@ -87,10 +96,10 @@ def _is_plain(node: ast.ClassDef) -> bool:
 def _rows(node: ast.FunctionDef | ast.AsyncFunctionDef, given: Sequence[str]) -> list[Row] | None:
     rows: list[Row] = [{}]
     for decorator in node.decorator_list:
-        more = parametrized(decorator)
+        more = parametrized_rows(decorator)
         if not more:
             return None
-        rows = crossed(rows, more)
+        rows = cross_rows(rows, more)
     wanted = {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {*given}
     plain = isinstance(node, ast.FunctionDef) and not node.args.vararg and not node.args.kwarg
     return rows if plain and all(wanted <= {*row} for row in rows) else None
@@ -99,24 +108,24 @@ def _rows(node: ast.FunctionDef | ast.AsyncFunctionDef, given: Sequence[str]) ->
 class _Tests:
     """The checked calls of the tests of one file."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: CallReader) -> None:
         self._reader = reader
 
-    def of(self, body: Sequence[ast.stmt], rows: list[Row], state: State) -> list[Checked]:
-        found: list[Checked] = []
+    def of(self, body: Sequence[ast.stmt], rows: list[Row], state: State) -> list[CheckedCall]:
+        found: list[CheckedCall] = []
         self._walk(body, rows, state, found)
         return found
 
-    def _walk(self, body: Sequence[ast.stmt], rows: list[Row], state: State, found: list[Checked]) -> bool:
+    def _walk(self, body: Sequence[ast.stmt], rows: list[Row], state: State, found: list[CheckedCall]) -> bool:
         """Follow statements as far as they only compare; tell whether all of them do."""
         for node in body:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name, value = node.targets[0].id, node.value
                 if not self._is_plain(value, rows):
                     return False
-                rows = [{**row, name: _resolved(value, row)} for row in rows]
-            elif (pair := _compared(node)) is not None:
-                found += [each for row in rows if (each := self._checked(pair, row, state))]
+                rows = [{**row, name: _resolve(value, row)} for row in rows]
+            elif (pair := _compared_sides(node)) is not None:
+                found += [each for row in rows if (each := self._checked_call(pair, row, state))]
             elif (inner := _block(node, rows)) is not None:
                 if not self._walk(*inner, state, found):
                     return False
@@ -128,7 +137,7 @@ class _Tests:
         called = isinstance(value, ast.Call) and self._reader.function(value.func)
         return all(plain_of(value, row) is not None or (called and arguments_of(value, row)) for row in rows)  # type: ignore[arg-type]
 
-    def _checked(self, pair: tuple[ast.expr, ast.expr], row: Row, state: State) -> Checked | None:
+    def _checked_call(self, pair: tuple[ast.expr, ast.expr], row: Row, state: State) -> CheckedCall | None:
         for one, other in (pair, pair[::-1]):
             call = row.get(one.id) if isinstance(one, ast.Name) else one
             expected = plain_of(other, row)
@@ -136,12 +145,12 @@ class _Tests:
                 continue
             if arguments := arguments_of(call, row):
                 module, name = function
-                return Checked(language="python", module=module, name=name, arguments=arguments, expected=expected,
+                return CheckedCall(language="python", module=module, name=name, arguments=arguments, expected=expected,
                                state=state)  # fmt: skip
         return None
 
 
-def _resolved(value: ast.expr, row: Row) -> ast.expr:
+def _resolve(value: ast.expr, row: Row) -> ast.expr:
     """Return a value in which names of this row stand for what they are now."""
     if isinstance(value, ast.Call):
         args = [row.get(each.id, each) if isinstance(each, ast.Name) else each for each in value.args]
@@ -149,7 +158,7 @@ def _resolved(value: ast.expr, row: Row) -> ast.expr:
     return row.get(value.id, value) if isinstance(value, ast.Name) else value
 
 
-def _compared(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
+def _compared_sides(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
     """Return the two sides of a comparison by equality."""
     if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
         if isinstance(node.test.ops[0], ast.Eq | ast.Is):
@@ -164,8 +173,8 @@ def _compared(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
 def _block(node: ast.stmt, rows: list[Row]) -> tuple[Sequence[ast.stmt], list[Row]] | None:
     """Return the statements below one that repeats or names them."""
     if isinstance(node, ast.For) and not node.orelse and (more := loop(node)):
-        return node.body, crossed(rows, more)
-    if isinstance(node, ast.With) and all(_named(item).endswith("subTest") for item in node.items):
+        return node.body, cross_rows(rows, more)
+    if isinstance(node, ast.With) and all(_manager_name(item).endswith("subTest") for item in node.items):
         return node.body, rows
     return None
 
@@ -175,14 +184,14 @@ def _is_quiet(node: ast.stmt) -> bool:
     if isinstance(node, ast.Assert | ast.Pass | ast.Import | ast.ImportFrom):
         return True
     if isinstance(node, ast.With):
-        return all(RAISES.search(_named(item)) for item in node.items)
+        return all(RAISES.search(_manager_name(item)) for item in node.items)
     call = node.value if isinstance(node, ast.Expr) else None
     return isinstance(call, ast.Constant) or (
         isinstance(call, ast.Call) and ast.unparse(call.func).startswith("self.assert")
     )
 
 
-def _named(item: ast.withitem) -> str:
+def _manager_name(item: ast.withitem) -> str:
     return ast.unparse(item.context_expr.func) if isinstance(item.context_expr, ast.Call) else ""
 
 

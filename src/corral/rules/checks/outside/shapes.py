@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from corral.rules.checks.outside.checked import Checked, literal
+from corral.rules.checks.outside.checked import CheckedCall, literal
 
 #: A letter becomes another one of its own kind: of the same case, a vowel or not.
 CYCLES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ", "123456789")
@@ -35,18 +35,18 @@ RULES: tuple[Callable[[str], str], ...] = (
 )  # fmt: skip
 
 
-def variants(checked: Checked) -> Iterator[Checked]:
+def variants(checked: CheckedCall) -> Iterator[CheckedCall]:
     """Return the same call with other letters and digits, and all else as it is; then with longer texts."""
     seen = {checked.arguments}
     for longer, turns in ((False, TURNS), (True, LONGER_TURNS)):
         for turn in turns:
-            text = _changed(checked, partial(_lengthened if longer else _turned, turn=turn))
+            text = _changed(checked, partial(_lengthened if longer else _turn_value, turn=turn))
             if text not in seen:
                 seen.add(text)
                 yield structs.replace(checked, arguments=text, expected="", longer=longer)
 
 
-def _changed(checked: Checked, change: Callable[[str], str]) -> str:
+def _changed(checked: CheckedCall, change: Callable[[str], str]) -> str:
     """Return the arguments of a call with other texts."""
     if checked.language == "node":
         return literal(by_rule(change, json.loads(checked.arguments)))
@@ -56,7 +56,7 @@ def _changed(checked: Checked, change: Callable[[str], str]) -> str:
     return ", ".join(words)
 
 
-def _turned(text: str, turn: int) -> str:
+def _turn_value(text: str, turn: int) -> str:
     return "".join(_other(each, turn) for each in text)
 
 
@@ -66,7 +66,7 @@ def _lengthened(text: str, turn: int) -> str:
         return text
     inner = re.search(r"\w([^\w\s]|\s)(?=\w)", text)
     between = inner[1] if inner else ""
-    both = f"{text}{between}{_turned(text, turn)}"
+    both = f"{text}{between}{_turn_value(text, turn)}"
     return between.join([both] * (LONG // len(both) + 1))
 
 
@@ -89,6 +89,6 @@ def by_rule(rule: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- a
     return value
 
 
-def has_words(checked: Checked) -> bool:
+def has_words(checked: CheckedCall) -> bool:
     """Tell whether a call is given more than one word: a single one may well be a special case."""
     return bool(re.search(r"[A-Za-z]+[^A-Za-z'\"]+[A-Za-z]", checked.arguments))

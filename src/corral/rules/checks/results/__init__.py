@@ -38,7 +38,7 @@ def tally(output: str, reports: Sequence[str] = ()) -> Tally | None:
     found = [counted for report in reports if (counted := junit.read(report))]
     if not found:
         found = [counted for read in _readers() if (counted := read(plain))][:1]
-    return _bounded(_sum(found)) if found else None
+    return _bound_names(_sum(found)) if found else None
 
 
 def _sum(found: Sequence[Tally]) -> Tally:
@@ -53,6 +53,6 @@ def _sum(found: Sequence[Tally]) -> Tally:
     )
 
 
-def _bounded(found: Tally) -> Tally:
+def _bound_names(found: Tally) -> Tally:
     names = tuple(name[:MOST_NAME] for name in sorted(found.failing)[:MOST_FAILING])
     return Tally(found.format, found.passed, found.failed, found.skipped, names)

@@ -17,13 +17,13 @@ _PACKAGE = re.compile(r"^(ok|FAIL)\s+(\S+)\s+(?:\(cached\)|[\d.]+s|\[(?:build|se
 _NO_TESTS = re.compile(r"^\?\s+\S+\s+\[no test files\]$")
 
 
-class _Said(Struct):
+class _GoEvent(Struct):
     action: str = field(name="Action")
     package: str = field(name="Package", default="")
     test: str = field(name="Test", default="")
 
 
-_DECODER = msgspec.json.Decoder(_Said)
+_DECODER = msgspec.json.Decoder(_GoEvent)
 
 
 _OUTCOMES: Mapping[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
@@ -55,7 +55,7 @@ def read(output: str) -> Tally | None:
     if not packages:
         return None
     told = "=== RUN" in output or "--- PASS" in output
-    counted = _counted("go", results)
+    counted = _count_results("go", results)
     return counted if told else msgspec.structs.replace(counted, passed=None)
 
 
@@ -74,10 +74,10 @@ def read_json(output: str) -> Tally | None:
         return None
     told = {package for (package, name), end in results.items() if name and end == "fail"}
     whole = {key: end for key, end in results.items() if key[1] or (end == "fail" and key[0] not in told)}
-    return _counted("go", whole)
+    return _count_results("go", whole)
 
 
-def _counted(name: str, results: Mapping[tuple[str, str], str]) -> Tally:
+def _count_results(name: str, results: Mapping[tuple[str, str], str]) -> Tally:
     """Count tests that hold no others: one that fails for a part of it is no second failure."""
     outer = {
         (package, "/".join(parts[:size]))

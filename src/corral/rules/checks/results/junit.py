@@ -13,11 +13,11 @@ _SET = re.compile(r"(?:JEST_JUNIT_OUTPUT_FILE|JUNIT_OUTPUT_FILE|JUNIT_FILE)=(.+)
 _START = re.compile(r"<testsuites?[\s>/]")
 
 
-class _Refused(Exception):
+class _EntitiesRefused(Exception):
     """It declares entities: a few lines that grow into gigabytes."""
 
 
-class _Reader:
+class _JunitReader:
     def __init__(self) -> None:
         self.passed = self.failed = self.skipped = 0
         self.failing: list[str] = []
@@ -52,23 +52,23 @@ def read(text: str) -> Tally | None:
     start = _START.search(text)
     if start is None or "</testsuite" not in text:
         return None
-    reader, parser = _Reader(), expat.ParserCreate()
+    reader, parser = _JunitReader(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = reader.opened, reader.closed
     parser.EntityDeclHandler = _refuse
     end = text.rfind(">", 0, text.rfind("</testsuite") + len("</testsuites>")) + 1
     types = text.find("<!DOCTYPE", 0, start.start())  # what is printed around a report is not part of it
     try:
         parser.Parse(text[start.start() if types < 0 else types : end], bool(end))
-    except (expat.ExpatError, _Refused):
+    except (expat.ExpatError, _EntitiesRefused):
         return None
     return Tally("junit", reader.passed, reader.failed, reader.skipped, tuple(reader.failing))
 
 
 def _refuse(*_: object) -> None:
-    raise _Refused
+    raise _EntitiesRefused
 
 
-def named_by(command: str) -> list[str]:
+def report_files(command: str) -> list[str]:
     """Return the report files that a check's command names."""
     try:
         words = shlex.split(command)

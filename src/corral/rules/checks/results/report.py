@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w./=+:@,-]+")  #: what stands on a command line as it is
 _WORST: dict[Outcome, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
 
 
-class _Line(Struct):
+class _ReportLine(Struct):
     event: str = field(name="e")
     kind: str = field(name="k", default="")  #: the runner
     session: str = field(name="s", default="")
@@ -51,10 +51,10 @@ class _Session(Struct):
     early: str = ""  #: who ended it
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = msgspec.json.Decoder(_ReportLine)
 
 
-class _Reading:
+class _ReportReader:
     """What the lines so far say."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class _Reading:
         self.programs: dict[str, None] = {}
         self.cut = False
 
-    def take(self, line: _Line) -> None:
+    def take(self, line: _ReportLine) -> None:
         for each in line.programs[: MOST_PROGRAMS - len(self.programs)]:
             self.programs[each[:MOST_VERSION]] = None
         if line.event == "begin" and len(self.sessions) < MOST_SESSIONS:
@@ -84,7 +84,7 @@ class _Reading:
         elif session := self.sessions.get(line.session):
             self._end(session, line)
 
-    def _test(self, line: _Line) -> None:
+    def _test(self, line: _ReportLine) -> None:
         outcome = next((each for each in get_args(Outcome) if each == line.outcome), None)
         if outcome is None or line.session not in self.sessions:
             return
@@ -95,7 +95,7 @@ class _Reading:
             self.tests[line.id] = outcome
 
     @staticmethod
-    def _end(session: _Session, line: _Line) -> None:
+    def _end(session: _Session, line: _ReportLine) -> None:
         if line.event == "exit" and isinstance(line.words, str):
             session.early = line.words[:MOST_WORDS]
         elif line.event == "end":
@@ -103,10 +103,10 @@ class _Reading:
             session.examples = [each[:MOST_WORDS] for each in line.words[:5]] if isinstance(line.words, list) else []
 
     def unfinished(self) -> list[str]:
-        return list(dict.fromkeys(words for each in self.sessions.values() if (words := _unfinished(each))))
+        return list(dict.fromkeys(words for each in self.sessions.values() if (words := _early_end_text(each))))
 
 
-def _unfinished(session: _Session) -> str:
+def _early_end_text(session: _Session) -> str:
     """Say how a test program that ends with success missed its own end; empty: it did not.
 
     The words name no line and no count where the base may show the same with others: they are compared with it.
@@ -143,7 +143,7 @@ def of_check(lines: Iterable[bytes], output: str, exit_code: int, *, cut: bool =
     found = read(lines, exit_code, cut=cut)
     if found is not None and (found.tests or found.runners != ("go",)):
         return found
-    text = printed(output)
+    text = printed_report(output)
     if text is None or (found is not None and text.runners != found.runners):
         return found
     tests = dict(itertools.islice(text.tests.items(), MOST_TESTS))
@@ -157,7 +157,7 @@ def of_check(lines: Iterable[bytes], output: str, exit_code: int, *, cut: bool =
     )
 
 
-def printed(output: str) -> Report | None:
+def printed_report(output: str) -> Report | None:
     """Make a report of what runners without a reporter of ours print; None: nothing that we can read."""
     plain = _COLOURS.sub("", output)
     return next((found for read in (cargo.report, gotest.report, tap.report) if (found := read(plain))), None)
@@ -168,7 +168,7 @@ def read(lines: Iterable[bytes], exit_code: int | None = None, *, cut: bool = Fa
 
     The lines come from the box, where anything may write them: what is no line of ours is left out.
     """
-    reading, strange = _Reading(), 0
+    reading, strange = _ReportReader(), 0
     for line in lines:
         try:
             reading.take(_DECODER.decode(line))

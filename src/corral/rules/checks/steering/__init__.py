@@ -1,13 +1,24 @@
 """What steers tests in a work, how the harness tree is made without it, and doubts about product code."""
 
-from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key, Side
+from corral.rules.checks.steering.change import MOST_FILES, Contents, Harness, Key, PathChange, Side
 from corral.rules.checks.steering.doubts import doubts
-from corral.rules.checks.steering.harness import harness, wanted
+from corral.rules.checks.steering.harness import harness, missing_contents
 from corral.rules.checks.steering.own_tests import programs_of, scripts
 from corral.rules.checks.steering.static_checks import static_doubts
 from corral.rules.checks.steering.surroundings import doubts_about_surroundings
 
 __all__ = [
-    "MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "doubts_about_surroundings",
-    "harness", "programs_of", "scripts", "static_doubts", "wanted",
+    "MOST_FILES",
+    "Contents",
+    "Harness",
+    "Key",
+    "PathChange",
+    "Side",
+    "doubts",
+    "doubts_about_surroundings",
+    "harness",
+    "missing_contents",
+    "programs_of",
+    "scripts",
+    "static_doubts",
 ]  # fmt: skip

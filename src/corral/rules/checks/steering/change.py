@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from corral.model.evidence import Steered
+from corral.model.evidence import SteeringFile
 
 Side = Literal["base", "delivered"]
 Key = tuple[Side, str]
@@ -16,7 +16,7 @@ Contents = Mapping[Key, bytes | None]
 MOST_FILES = 300  #: read to decide about one work
 
 
-class Change(Struct, frozen=True):
+class PathChange(Struct, frozen=True):
     """One changed path; a rename is a deletion and an addition."""
 
     path: str
@@ -26,7 +26,7 @@ class Change(Struct, frozen=True):
 class Harness(Struct, frozen=True, kw_only=True):
     """How the harness tree H is made of the delivered tree D."""
 
-    steered: tuple[Steered, ...] = ()
+    steered: tuple[SteeringFile, ...] = ()
     merged: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: content in H of what is "merged"
     product: tuple[str, ...] = ()
     decides: tuple[str, ...] = ()  #: product files whose own exit code decides a check

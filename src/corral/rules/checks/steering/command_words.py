@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from corral.rules.shell.words import ASSIGNMENT, Token, plain, split, tokenize
+from corral.rules.shell.words import ASSIGNMENT, ShellToken, plain, split, tokenize
 from corral.rules.shell.wrappers import WRAPPERS
 
 #: Programs that start another one: what stands before the program, apart from options.
@@ -29,7 +29,7 @@ def pipelines(text: str) -> list[list[list[str]]]:
     for line in _logical_lines(text):
         tokens = tokenize(line)
         if tokens is None:
-            tokens = [Token(word) for word in line.split()]
+            tokens = [ShellToken(word) for word in line.split()]
         for pipeline in split(tokens, SEPARATORS):
             stages = [_words(stage) for stage in split(pipeline, {"|", "|&"})]
             while len(stages) > 1 and stages[-1][:1] and stages[-1][0] in PASS_ON:
@@ -78,14 +78,14 @@ def _logical_lines(text: str) -> list[str]:
     return text.splitlines()
 
 
-def _words(tokens: Sequence[Token]) -> list[str]:
+def _words(tokens: Sequence[ShellToken]) -> list[str]:
     words = [token.text for token in plain(tokens)]
     while words and words[0] in ("if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time"):
         words.pop(0)
     return words
 
 
-def unwrapped(words: Sequence[str]) -> list[str]:
+def unwrap(words: Sequence[str]) -> list[str]:
     """Return the command behind assignments and programs that only start another one."""
     left = list(words)
     for _ in range(8):

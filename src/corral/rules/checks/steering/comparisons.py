@@ -25,7 +25,7 @@ CONVERSIONS = VALUES | {"repr", "abs", "round", "sorted", "len", "iter", "zip", 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def lenient(tree: ast.Module) -> Iterator[Hit]:
+def lenient_comparisons(tree: ast.Module) -> Iterator[Hit]:
     """Find classes with a comparison of their own that stands for the one of a plain value."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):

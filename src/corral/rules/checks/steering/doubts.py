@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from corral.model.evidence import Doubt
 from corral.rules.checks.steering import python_doubts, python_objects, roles, text_doubts, text_patterns
-from corral.rules.checks.steering.change import Change, Contents, Key
+from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.recipes import is_shell
 from corral.rules.checks.steering.work import CheckedWork
 from corral.rules.scope import globs
@@ -30,7 +30,7 @@ def more_for_doubts(work: CheckedWork) -> list[Key]:
     return [*work.missing]
 
 
-def doubts(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
+def doubts(changes: Sequence[PathChange], contents: Contents) -> list[Doubt]:
     """Return what added lines of product files look like that speaks against the work; strong ones first."""
     found: list[Doubt] = []
     scripts = _check_scripts(changes, contents)
@@ -40,7 +40,7 @@ def doubts(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
         if side == "delivered" and content and path.endswith(".sh")
     ]
     used = _wrappers(contents)
-    found += _ignored(changes, contents)
+    found += _ignored_files(changes, contents)
     left = MOST_BYTES
     for each in sorted(changes, key=lambda one: len(contents.get(("delivered", one.path)) or b"")):
         delivered = contents.get(("delivered", each.path))
@@ -53,7 +53,7 @@ def doubts(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
         base = contents.get(("base", each.path)) if each.kind == "changed" else None
         before, now = (base or b"").decode(errors="replace"), delivered.decode(errors="replace")
         found += of_file(each.path, before, now)
-        found += _swallowed(each.path, before, now, used)
+        found += _swallowed_failures(each.path, before, now, used)
         found += _variables(each.path, before, now, contents)
         if any(text_doubts.sources(text, each.path) for text in (*scripts, *texts)) and scripts:
             new = added_lines(before, now)
@@ -62,7 +62,7 @@ def doubts(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
     return sorted(found, key=lambda each: not each.strong)[:MOST_DOUBTS]
 
 
-def _check_scripts(changes: Sequence[Change], contents: Contents) -> list[str]:
+def _check_scripts(changes: Sequence[PathChange], contents: Contents) -> list[str]:
     """Return the base's shell scripts that were read because checks run them."""
     changed = {
         each.path for each in changes if roles.role_of(each.path) == "product" and not roles.judges_by_name(each.path)
@@ -88,7 +88,7 @@ def _wrappers(contents: Contents) -> set[str]:
     return {word for line in lines for word in re.findall(r"[A-Za-z_]\w*", line)}
 
 
-def _swallowed(path: str, base: str, delivered: str, used: set[str]) -> list[Doubt]:
+def _swallowed_failures(path: str, base: str, delivered: str, used: set[str]) -> list[Doubt]:
     """Return new places in what wraps the base's tests that keep failures from them."""
     if not used or not path.endswith(".py") or not any(name in delivered for name in used):
         return []
@@ -104,7 +104,7 @@ def _swallowed(path: str, base: str, delivered: str, used: set[str]) -> list[Dou
     ]
 
 
-def _ignored(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
+def _ignored_files(changes: Sequence[PathChange], contents: Contents) -> list[Doubt]:
     """Return added files that the base's .gitignore leaves out: a build may take them for its own results."""
     rules = globs.gitignore((contents.get(("base", IGNORES)) or b"").decode(errors="replace"))
     added = [each.path for each in changes if each.kind == "added"] if rules else []

@@ -41,7 +41,7 @@ KEEPS = re.compile(
 )
 
 
-def asked(work: CheckedWork, task: Task, path: str) -> bool:
+def asks_for_tests(work: CheckedWork, task: Task, path: str) -> bool:
     """Tell whether the task wants existing tests, or their data, to be changed along with the product, as they were."""
     prompt = roles.FORBIDS.sub(" ", task.prompt)
     return roles.role_of(path) in ("test", "data") and bool(TESTS_FOLLOW.search(prompt)) and _changes_product(work)

@@ -7,17 +7,17 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from corral.model.evidence import Steered
+from corral.model.evidence import SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks.steering import following, mixed_files, moves, roles, shadowing, table
-from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key
+from corral.rules.checks.steering.change import MOST_FILES, Contents, Harness, Key, PathChange
 from corral.rules.checks.steering.doubts import more_for_doubts
-from corral.rules.checks.steering.own_tests import decided_by_product, is_new_target, order_files, own_tests
-from corral.rules.checks.steering.product_use import loaded_by_product
-from corral.rules.checks.steering.programs import Program
+from corral.rules.checks.steering.own_tests import is_new_target, order_files, own_tests, product_decided_checks
+from corral.rules.checks.steering.product_use import is_loaded_by_product
+from corral.rules.checks.steering.programs import CheckProgram
 from corral.rules.checks.steering.renames import removed_modules, renames
 from corral.rules.checks.steering.static_checks import more_for_static
-from corral.rules.checks.steering.test_use import used_by_tests
+from corral.rules.checks.steering.test_use import use_in_tests
 from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
 
 #: What only helpers of tests import, by the endings of their files.
@@ -37,8 +37,8 @@ REMOVES = re.compile(
 UNSAFE = (table.STARTED_UNASKED, "shadows", "lies where", "hides")
 
 
-def wanted(
-    changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+def missing_contents(
+    changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> list[Key]:
     """Return the contents that must be read next to decide; none: it is enough."""
     work = CheckedWork(changes, checks, base_paths, contents)
@@ -49,7 +49,7 @@ def wanted(
 
 
 def harness(
-    changes: Sequence[Change],
+    changes: Sequence[PathChange],
     checks: Sequence[str],
     task: Task,
     base_paths: Sequence[str],
@@ -70,12 +70,12 @@ class _Decisions:
     def harness(self) -> Harness:
         work = self._work
         same = renames(work, self._task)
-        steered = [found for each in work.changes if each.path not in same.same and (found := self._steered(each))]
-        steered += shadowing.in_the_way(work, steered)
+        steered = [found for each in work.changes if each.path not in same.same and (found := self._decide(each))]
+        steered += shadowing.files_in_the_way(work, steered)
         steered = [self._unless_allowed(each) for each in steered]
         paths = {each.path for each in steered}
         merged = {each.path for each in steered if each.how == "merged" or each.why == table.SHARED_BUILD}
-        by_product, decides = decided_by_product(work, paths)
+        by_product, decides = product_decided_checks(work, paths)
         return Harness(
             steered=tuple(sorted(steered, key=lambda each: each.path)),
             merged={path: content for path, content in self._merged.items() if path in merged},
@@ -88,34 +88,34 @@ class _Decisions:
             renamed=same.renamed,
         )
 
-    def _steered(self, change: Change) -> Steered | None:
+    def _decide(self, change: PathChange) -> SteeringFile | None:
         path, added = change.path, change.kind == "added"
         out = "removed" if added else "put back"
-        if added and (name := shadowing.shadowed(self._work, path, self._outside)):
-            return Steered(path=path, how=out, why=f"shadows `{name}`")
+        if added and (name := shadowing.shadowed_name(self._work, path, self._outside)):
+            return SteeringFile(path=path, how=out, why=f"shadows `{name}`")
         if why := self._read_by_check(path):
-            return Steered(path=path, how="allowed" if why in table.SHARED else out, why=why)
+            return SteeringFile(path=path, how="allowed" if why in table.SHARED else out, why=why)
         row = roles.effective_row(path, self._work.programs.tools)
         if row.role == "mixed":
-            return self._kept(mixed_files.mixed(self._work, change, row.why))
+            return self._kept(mixed_files.decide_mixed(self._work, change, row.why))
         if row.role == "watched":
-            return mixed_files.watched(self._work, change, row.why)
-        if added and path.startswith("vendor/") and shadowing.vendored(self._work):
-            return Steered(path=path, how=out, why="shadows modules that the base requires")
+            return mixed_files.decide_watched(self._work, change, row.why)
+        if added and path.startswith("vendor/") and shadowing.has_vendored_module(self._work):
+            return SteeringFile(path=path, how=out, why="shadows modules that the base requires")
         if added and "node_modules/" in path.lower():
-            package = shadowing.installed(self._work, path)
-            return Steered(path=path, how=out, why=f"shadows `{package}`") if package else None
+            package = shadowing.shadowed_package(self._work, path)
+            return SteeringFile(path=path, how=out, why=f"shadows `{package}`") if package else None
         if row.role in ("start-up", "runner", "command", "linter"):
-            return Steered(path=path, how=out, why=row.why)
+            return SteeringFile(path=path, how=out, why=row.why)
         return self._program_or_test(change, row.role)
 
-    def _program_or_test(self, change: Change, role: str) -> Steered | None:
+    def _program_or_test(self, change: PathChange, role: str) -> SteeringFile | None:
         path, added = change.path, change.kind == "added"
         if program := next((each for each in self._work.programs.files if each.path == path and each.judges), None):
             return _of_program(change, program)
         if role == "test" and added:
-            used = loaded_by_product(self._work, path)
-            return None if used else Steered(path=path, how="new test", why="a new test")
+            used = is_loaded_by_product(self._work, path)
+            return None if used else SteeringFile(path=path, how="new test", why="a new test")
         if role == "test":
             return _put_back(path, roles.TEST.why)
         if not added and self._holds_cases(path):
@@ -124,8 +124,8 @@ class _Decisions:
             return _put_back(path, "a helper of tests")
         if role == "data" and not added and not self._is_document(path):
             return _put_back(path, roles.DATA.why)
-        if not added and (why := used_by_tests(self._work, path)):
-            return Steered(path=path, how="allowed", why=why)
+        if not added and (why := use_in_tests(self._work, path)):
+            return SteeringFile(path=path, how="allowed", why=why)
         return self._kept(mixed_files.with_inline_tests(self._work, change))
 
     def _holds_cases(self, path: str) -> bool:
@@ -144,7 +144,7 @@ class _Decisions:
             return False
         return pattern is not None and bool(re.search(pattern, self._work.text("base", path) or ""))
 
-    def _kept(self, decision: mixed_files.Decision) -> Steered | None:
+    def _kept(self, decision: mixed_files.Decision) -> SteeringFile | None:
         steered, content = decision
         if steered is not None and content is not None:
             self._merged[steered.path] = content
@@ -185,13 +185,13 @@ class _Decisions:
 
     # --- what is allowed
 
-    def _unless_allowed(self, each: Steered) -> Steered:
+    def _unless_allowed(self, each: SteeringFile) -> SteeringFile:
         if each.how == "allowed":
             return each
         why = self._allowed_because(each)
-        return Steered(path=each.path, how="allowed", why=why) if why else each
+        return SteeringFile(path=each.path, how="allowed", why=why) if why else each
 
-    def _allowed_because(self, each: Steered) -> str | None:
+    def _allowed_because(self, each: SteeringFile) -> str | None:
         if each.how == "new test":
             return self._new_test_because(each.path)
         if roles.is_named(self._task, each.path):
@@ -204,7 +204,7 @@ class _Decisions:
             return f"{each.why}, in a task about tests"
         if module := self._tests_removed_module(each.path):
             return f"{each.why} of `{module}`, which the task removes"
-        if each.how == "put back" and following.asked(self._work, self._task, each.path):
+        if each.how == "put back" and following.asks_for_tests(self._work, self._task, each.path):
             return f"{each.why}, {following.ASKED}"
         if each.how == "put back" and following.may_follow(self._work, self._task, each.path):
             return f"{each.why}, {following.FOLLOWS}"
@@ -230,20 +230,20 @@ class _Decisions:
         gone = removed_modules(self._work) if REMOVES.search(self._task.prompt) else set[str]()
         named = {module for module in gone if re.search(rf"\b{re.escape(module)}\b", self._task.prompt)}
         return next(
-            (each for each in sorted(moves.imported(self._work.text("base", path) or "")) if each in named), None
+            (each for each in sorted(moves.imported_names(self._work.text("base", path) or "")) if each in named), None
         )
 
 
-def _put_back(path: str, why: str) -> Steered:
-    return Steered(path=path, how="put back", why=why)
+def _put_back(path: str, why: str) -> SteeringFile:
+    return SteeringFile(path=path, how="put back", why=why)
 
 
-def _of_program(change: Change, program: Program) -> Steered:
+def _of_program(change: PathChange, program: CheckProgram) -> SteeringFile:
     """Decide about a file that judges: one that is new can only be a test of the work itself."""
     why = "a program of the check" if program.depth else "the check's own program"
     why = table.COMMANDS if program.sourced else why
     if change.kind != "added":
         return _put_back(change.path, why)
     if program.sourced:
-        return Steered(path=change.path, how="removed", why=why)
-    return Steered(path=change.path, how="new test", why="a new test")
+        return SteeringFile(path=change.path, how="removed", why=why)
+    return SteeringFile(path=change.path, how="new test", why="a new test")

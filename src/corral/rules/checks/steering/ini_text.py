@@ -11,7 +11,7 @@ Sections = dict[str, dict[str, str]]
 Own = Callable[[str], Collection[str] | None]
 
 
-def parsed(text: str) -> Sections:
+def parse(text: str) -> Sections:
     """Read sections, keys and values, values with their further lines; ValueError for what belongs to no section."""
     sections: Sections = {}
     section: str | None = None
@@ -33,7 +33,7 @@ def parsed(text: str) -> Sections:
     return sections
 
 
-def written(sections: Sections) -> str:
+def format_sections(sections: Sections) -> str:
     parts: list[str] = []
     for section, keys in sections.items():
         parts.append(f"[{section}]\n")
@@ -42,9 +42,9 @@ def written(sections: Sections) -> str:
     return "".join(parts)
 
 
-def merged(base_text: str, text: str, own: Own) -> str:
+def merge_sections(base_text: str, text: str, own: Own) -> str:
     """Return the work's text with the base's sections where `own` says so, but for the keys that are the work's."""
-    base, ours = parsed(base_text), parsed(text)
+    base, ours = parse(base_text), parse(text)
     result: Sections = {}
     for section in dict.fromkeys([*ours, *base]):
         allowed = own(section)
@@ -57,10 +57,10 @@ def merged(base_text: str, text: str, own: Own) -> str:
         kept |= {key: value for key, value in now.items() if key.lower() in allowed}
         if kept or section in base:
             result[section] = kept
-    return written(result)
+    return format_sections(result)
 
 
-def merged_lines(base_text: str, text: str, steering: str) -> str:
+def merge_lines(base_text: str, text: str, steering: str) -> str:
     """Return the work's lines, but those whose key matches `steering` as they are at the base."""
     pattern = re.compile(rf"\s*(export\s+)?[\"']?{steering}[\"']?\s*([=: ].*)?$", re.IGNORECASE)
     kept = [line for line in text.splitlines() if not pattern.match(line)]

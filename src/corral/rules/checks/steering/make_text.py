@@ -20,7 +20,7 @@ def sources(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def merged(base: str, text: str) -> str:
+def merge_makefile(base: str, text: str) -> str:
     """Return the base's makefile, with the lists of source files as the work has them."""
     joined = base.replace("\\\n", " ")
     ours, before = sources(text), sources(base)
@@ -54,10 +54,10 @@ def without_new_sources(line: str, base: str) -> str:
 def _with_new_sources(base: str, text: str) -> str:
     """Return the base's makefile, with lines as the work has them where it only added source files."""
     ours = {without_new_sources(line, base): line for line in text.splitlines()}
-    return "".join(_added_to(line, ours, base) for line in base.splitlines(keepends=True))
+    return "".join(_line_with_additions(line, ours, base) for line in base.splitlines(keepends=True))
 
 
-def _added_to(line: str, ours: Mapping[str, str], base: str) -> str:
+def _line_with_additions(line: str, ours: Mapping[str, str], base: str) -> str:
     plain = " ".join(line.split())
     found = ours.get(plain) if plain else None
     same_start = found is not None and found[:1].isspace() == line[:1].isspace()

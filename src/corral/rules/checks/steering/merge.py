@@ -52,7 +52,7 @@ DEPENDENCIES = (
 )
 
 
-def merged(
+def merge_file(
     path: str, base: bytes | None, delivered: bytes | None, tools: Collection[str], *, own_path: bool = True
 ) -> bytes | None:
     """Return the content of a mixed file in the harness tree; None: it cannot be read, so the base's file counts.
@@ -85,17 +85,17 @@ def _of(path: str) -> Merge:
     if name == "package.json":
         return _package_json
     if name == "go.mod":
-        return lambda base, delivered, _: module_text.merged(base, delivered)
+        return lambda base, delivered, _: module_text.merge_module(base, delivered)
     if name.endswith((".mk", ".mak")) or "makefile" in name:
-        return lambda base, delivered, _: make_text.merged(base, delivered)
+        return lambda base, delivered, _: make_text.merge_makefile(base, delivered)
     if name in (".npmrc", ".yarnrc"):
-        return lambda base, delivered, _: ini_text.merged_lines(base, delivered, table.STEERING_NPM_KEYS)
+        return lambda base, delivered, _: ini_text.merge_lines(base, delivered, table.STEERING_NPM_KEYS)
     if name == ".env" or name.startswith(".env.") or name.endswith(".env"):
-        return lambda base, delivered, _: ini_text.merged_lines(base, delivered, table.STEERING_VARIABLES)
+        return lambda base, delivered, _: ini_text.merge_lines(base, delivered, table.STEERING_VARIABLES)
     return _ini
 
 
-def same(first: bytes | None, second: bytes | None, path: str) -> bool:
+def is_same(first: bytes | None, second: bytes | None, path: str) -> bool:
     """Tell whether two contents of a mixed file mean the same; comments and order do not count."""
     if first == second:
         return True
@@ -116,7 +116,7 @@ def _meaning(path: str, text: str) -> object:
     if name == "go.mod":
         return sorted(module_text.directives(text))
     if name.endswith((".cfg", ".ini")):
-        return {section: keys for section, keys in ini_text.parsed(text).items() if keys}
+        return {section: keys for section, keys in ini_text.parse(text).items() if keys}
     return sorted(line.rstrip() for line in text.replace("\\\n", " ").splitlines() if line.strip())
 
 
@@ -268,4 +268,4 @@ def _ini(base: str, text: str, tools: Collection[str]) -> str:
         owner = re.split(r"[:.\-]", name.removeprefix("tool:"))[0]
         return () if owner in TOOL_TABLES and not set(TOOL_TABLES[owner]).isdisjoint(tools) else None
 
-    return ini_text.merged(base, text, own)
+    return ini_text.merge_sections(base, text, own)

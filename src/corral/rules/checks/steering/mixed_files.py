@@ -8,9 +8,9 @@ from posixpath import normpath, relpath
 
 from msgspec import structs
 
-from corral.model.evidence import Steered
+from corral.model.evidence import SteeringFile
 from corral.rules.checks.steering import inline, make_text, merge, roles, table
-from corral.rules.checks.steering.change import Change
+from corral.rules.checks.steering.change import PathChange
 from corral.rules.checks.steering.work import CheckedWork
 
 PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
@@ -18,13 +18,13 @@ PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
 PYTEST_SETTINGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
 PYTHONPATH = re.compile(r"(?m)^\s*pythonpath\s*=\s*((?:\[[^\]]*\])|.*(?:\n[ \t]+.*)*)")
 
-Decision = tuple[Steered | None, bytes | None]  #: None: product; the second: the content of a merged file
+Decision = tuple[SteeringFile | None, bytes | None]  #: None: product; the second: the content of a merged file
 
 
-def mixed(work: CheckedWork, change: Change, why: str) -> Decision:
+def decide_mixed(work: CheckedWork, change: PathChange, why: str) -> Decision:
     """Decide about a file that is merged key by key."""
     path, added = change.path, change.kind == "added"
-    out = Steered(path=path, how="removed" if added else "put back", why=why)
+    out = SteeringFile(path=path, how="removed" if added else "put back", why=why)
     if change.kind == "deleted" or (added and _is_makefile(path)):
         return out, None
     delivered = work.content("delivered", path)
@@ -32,27 +32,27 @@ def mixed(work: CheckedWork, change: Change, why: str) -> Decision:
     own_path = not _brings_fakes(work, delivered or b"")
     if _is_makefile(path) and base is not None and delivered is not None:
         return _makefile(work, out, base, delivered)
-    result = merge.merged(path, base, delivered, work.programs.tools, own_path=own_path)
+    result = merge.merge_file(path, base, delivered, work.programs.tools, own_path=own_path)
     if result is None:
-        return Steered(path=path, how=out.how, why=f"{why}, not readable"), None
+        return SteeringFile(path=path, how=out.how, why=f"{why}, not readable"), None
     if added and PurePosixPath(path).name.lower() in PYTEST_FILES and (not result.strip() or _hides_pytest(work, path)):
         return out, None
-    if merge.same(result, delivered, path):
+    if merge.is_same(result, delivered, path):
         return None, None
-    if not added and merge.same(result, base, path):
+    if not added and merge.is_same(result, base, path):
         return out, None
-    return Steered(path=path, how="merged", why=why), result
+    return SteeringFile(path=path, how="merged", why=why), result
 
 
-def _makefile(work: CheckedWork, out: Steered, base: bytes, delivered: bytes) -> Decision:
+def _makefile(work: CheckedWork, out: SteeringFile, base: bytes, delivered: bytes) -> Decision:
     """Decide about a changed makefile: new sources in its lines are product, new steps and options are shared."""
     path, before, now = out.path, base.decode(errors="replace"), delivered.decode(errors="replace")
-    result = make_text.merged(before, now).encode()
-    if merge.same(result, delivered, path):
+    result = make_text.merge_makefile(before, now).encode()
+    if merge.is_same(result, delivered, path):
         return None, None
     if make_text.only_grew(before, now, _new_files(work, path)):
-        return Steered(path=path, how="allowed", why=table.SHARED_BUILD), result
-    return (out, None) if merge.same(result, base, path) else (structs.replace(out, how="merged"), result)
+        return SteeringFile(path=path, how="allowed", why=table.SHARED_BUILD), result
+    return (out, None) if merge.is_same(result, base, path) else (structs.replace(out, how="merged"), result)
 
 
 def _new_files(work: CheckedWork, path: str) -> set[str]:
@@ -86,20 +86,20 @@ def _brings_fakes(work: CheckedWork, content: bytes) -> bool:
     return False
 
 
-def watched(work: CheckedWork, change: Change, why: str) -> Steered | None:
+def decide_watched(work: CheckedWork, change: PathChange, why: str) -> SteeringFile | None:
     """Decide about a build file: it is put back where lines that concern tests changed."""
     path = change.path
     if change.kind == "deleted":
-        return Steered(path=path, how="put back", why=why)
+        return SteeringFile(path=path, how="put back", why=why)
     now = work.text("delivered", path) or ""
     if change.kind == "added":
         hidden = "vite.config" in path.lower() and re.search(r"\btest\b", now)
-        return Steered(path=path, how="removed", why=why) if hidden else None
+        return SteeringFile(path=path, how="removed", why=why) if hidden else None
     before = work.text("base", path)
     if before is None or _watched_lines(before, "") != _watched_lines(now, before):
-        return Steered(path=path, how="put back", why=why)
+        return SteeringFile(path=path, how="put back", why=why)
     if _watched_lines(before, "", table.WATCHED_OPTIONS) != _watched_lines(now, before, table.WATCHED_OPTIONS):
-        return Steered(path=path, how="allowed", why=table.SHARED_BUILD)
+        return SteeringFile(path=path, how="allowed", why=table.SHARED_BUILD)
     return None
 
 
@@ -109,7 +109,7 @@ def _watched_lines(text: str, base: str, pattern: str = table.WATCHED) -> list[s
     return sorted(make_text.without_new_sources(line, base or text) for line in lines)
 
 
-def with_inline_tests(work: CheckedWork, change: Change) -> Decision:
+def with_inline_tests(work: CheckedWork, change: PathChange) -> Decision:
     """Decide about a product file that may hold tests: the base's come back into it."""
     path = change.path
     if change.kind != "changed" or not path.endswith((".rs", ".py")):
@@ -121,7 +121,7 @@ def with_inline_tests(work: CheckedWork, change: Change) -> Decision:
     result = inline.with_tests_of(path, base, delivered, doctests=doctests)
     if result is None:
         return None, None
-    return Steered(path=path, how="merged", why="existing tests inside a product file"), result
+    return SteeringFile(path=path, how="merged", why="existing tests inside a product file"), result
 
 
 def has_doctests(work: CheckedWork, path: str) -> bool:

@@ -28,7 +28,7 @@ def directives(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def merged(base_text: str, text: str) -> str:
+def merge_module(base_text: str, text: str) -> str:
     """Return the work's file without `replace` lines for modules that the base had, and with the base's own."""
     base, ours = directives(base_text), directives(text)
     known = {line.split()[0] for word, line in base if word in ("require", "module") and line}

@@ -27,7 +27,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 
 
-class Adapted(Struct, frozen=True):
+class Adaptation(Struct, frozen=True):
     """How one text became another: modules it imports no longer and anew, and names that became other names."""
 
     dropped: frozenset[str] = frozenset()  #: words of import statements
@@ -35,11 +35,11 @@ class Adapted(Struct, frozen=True):
     renamed: tuple[tuple[str, str], ...] = ()
 
 
-def adapted(before: str, after: str) -> Adapted | None:
+def find_adaptation(before: str, after: str) -> Adaptation | None:
     """Return how a test was adapted; None: it became another test."""
     if len(before) > LONGEST_TEXT or len(after) > LONGEST_TEXT:
         return None
-    imports, now = imported(before), imported(after)
+    imports, now = imported_names(before), imported_names(after)
     old, new = tokens(IMPORTS.sub("", before)), tokens(IMPORTS.sub("", after))
     if len(old) != len(new) or not old:
         return None
@@ -60,10 +60,10 @@ def adapted(before: str, after: str) -> Adapted | None:
         return None
     if any(other in pairs for _, other in renamed):  # a name that was there already now means something else
         return None
-    return Adapted(frozenset(imports - now), frozenset(now - imports), renamed)
+    return Adaptation(frozenset(imports - now), frozenset(now - imports), renamed)
 
 
-def asked_for(change: Adapted, prompt: str, gone: Collection[str], known: Collection[str]) -> bool:
+def is_asked_for(change: Adaptation, prompt: str, gone: Collection[str], known: Collection[str]) -> bool:
     """Tell whether the task asks for what the test was adapted to.
 
     `gone`: stems of product files that the work took away or moved; `known`: stems of what it delivers.
@@ -96,7 +96,7 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text)
 
 
-def imported(text: str) -> set[str]:
+def imported_names(text: str) -> set[str]:
     """Return the names of modules and packages in import statements."""
     found: set[str] = set()
     for statement in IMPORTS.findall(text):

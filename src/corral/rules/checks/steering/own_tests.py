@@ -9,7 +9,7 @@ from posixpath import normpath
 from msgspec import Struct
 
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Change, Contents
+from corral.rules.checks.steering.change import Contents, PathChange
 from corral.rules.checks.steering.programs import TEST_PROGRAMS, Programs, Target
 from corral.rules.checks.steering.recipes import RECIPES, defines
 from corral.rules.checks.steering.work import CheckedWork
@@ -64,7 +64,7 @@ def order_files(target: Target) -> set[str]:
 
 
 def scripts(
-    changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+    changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> dict[str, list[str]]:
     """Return by check the texts of the scripts and command files of the base that it runs."""
     work = CheckedWork(changes, checks, base_paths, contents)
@@ -77,7 +77,7 @@ def scripts(
 
 
 def programs_of(
-    changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+    changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> Programs:
     """Return the programs and files that the checks run."""
     return CheckedWork(changes, checks, base_paths, contents).programs
@@ -106,7 +106,7 @@ def _has_tests(work: CheckedWork, check: str) -> bool:
     return not endings or any(path.endswith(endings) and roles.is_test(path) for path in work.base)
 
 
-def decided_by_product(work: CheckedWork, steered: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def product_decided_checks(work: CheckedWork, steered: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the checks that rest on nothing but product files' exit codes, and all such files."""
     changed = {each.path for each in work.changes if each.kind != "deleted" and each.path not in steered}
     programs = [each for each in work.programs.files if not each.depth and not each.judged and not each.judges]

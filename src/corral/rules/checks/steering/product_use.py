@@ -10,7 +10,7 @@ from corral.rules.checks.steering.work import CheckedWork
 SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 
 
-def loaded_by_product(work: CheckedWork, path: str) -> bool:
+def is_loaded_by_product(work: CheckedWork, path: str) -> bool:
     """Tell whether a changed file of the product imports an added one."""
     pattern = import_of(path)
     if pattern is None:

@@ -10,7 +10,7 @@ from posixpath import normpath
 
 from msgspec import Struct, field, structs
 
-from corral.rules.checks.steering.command_words import pipelines, unwrapped, without_substitutions
+from corral.rules.checks.steering.command_words import pipelines, unwrap, without_substitutions
 from corral.rules.checks.steering.recipes import INCLUDES, LOADS_ENV, RECIPES, is_settings, is_shell, recipe_lines
 from corral.rules.shell.wrappers import SHELLS
 
@@ -56,7 +56,7 @@ Read = Callable[[str], str | None]
 Judges = Callable[[str, str], bool]
 
 
-class Program(Struct, frozen=True):
+class CheckProgram(Struct, frozen=True):
     """A file of the repository that a check runs."""
 
     path: str
@@ -80,7 +80,7 @@ class Programs(Struct):
     """Everything that was found in the checks' commands."""
 
     tools: set[str] = field(default_factory=set[str])
-    files: list[Program] = field(default_factory=list[Program])
+    files: list[CheckProgram] = field(default_factory=list[CheckProgram])
     targets: list[Target] = field(default_factory=list[Target])
     named: dict[str, set[str]] = field(
         default_factory=dict[str, set[str]]
@@ -97,7 +97,7 @@ class Programs(Struct):
     )  #: by check: the programs whose exit code counts
 
 
-class At(Struct, frozen=True):
+class CommandContext(Struct, frozen=True):
     """Where a command stands: in which check, in which folder it runs, how many scripts deep."""
 
     check: str
@@ -110,15 +110,15 @@ class At(Struct, frozen=True):
         """Return a path as the repository knows it."""
         return word if word.startswith("/") else normpath(f"{self.folder}/{word}")
 
-    def moved(self, word: str) -> At:
+    def moved(self, word: str) -> CommandContext:
         return structs.replace(self, folder=self.inside(word))
 
     @property
-    def deeper(self) -> At:
+    def deeper(self) -> CommandContext:
         return structs.replace(self, depth=self.depth + 1)
 
 
-class Reader:
+class CheckReader:
     """Reads commands and, through `read`, the scripts they start; remembers what it saw."""
 
     def __init__(self, paths: Iterable[str], read: Read, judges: Judges) -> None:
@@ -130,11 +130,11 @@ class Reader:
     def check(self, command: str) -> None:
         self.found.named.setdefault(command, set())
         self.found.deciding.setdefault(command, set())
-        self._text(command, At(command))
+        self._text(command, CommandContext(command))
 
     # --- shell text
 
-    def _text(self, text: str, at: At) -> None:
+    def _text(self, text: str, at: CommandContext) -> None:
         """Read shell text: split it into commands, and follow `cd`; of a substitution only the output counts."""
         if at.depth > DEEPEST:
             return
@@ -150,8 +150,8 @@ class Reader:
                     judged = at.judged or (place + 1 < len(stages) and not strict)
                     self._command(words, structs.replace(at, judged=judged))
 
-    def _command(self, words: Sequence[str], at: At) -> None:
-        words = unwrapped(words)
+    def _command(self, words: Sequence[str], at: CommandContext) -> None:
+        words = unwrap(words)
         if not words:
             return
         name, rest = PurePosixPath(words[0]).name or words[0], words[1:]
@@ -163,7 +163,7 @@ class Reader:
             own = {each.path for each in self.found.files[known:] if each.depth == 0 and not each.sourced}
             self.found.deciding[at.check] |= own or {f"${name}"}
 
-    def _dispatch(self, word: str, name: str, rest: Sequence[str], at: At) -> None:
+    def _dispatch(self, word: str, name: str, rest: Sequence[str], at: CommandContext) -> None:
         if name in SHELLS:
             self._shell(rest, at)
         elif name in (".", "source"):
@@ -174,18 +174,18 @@ class Reader:
             self._recipes("npm" if name in PACKAGE_RUNNERS else name, rest, at)
         elif INTERPRETERS.match(name):
             self._interpreter(name, rest, at)
-        elif self._resolved(word, at) and ("/" in word or name not in TEST_PROGRAMS):
+        elif self._resolve(word, at) and ("/" in word or name not in TEST_PROGRAMS):
             self._file(word, at, given=rest)
         elif name in TEST_PROGRAMS:
             self._tests(rest, at)
         elif name in COMPARES or (name == "git" and "--no-index" in rest):
-            self.found.compared += self._given(rest, at)
+            self.found.compared += self._file_arguments(rest, at)
 
-    def _given(self, words: Sequence[str], at: At) -> list[str]:
+    def _file_arguments(self, words: Sequence[str], at: CommandContext) -> list[str]:
         """Return the files of the repository that are arguments of a command."""
         return [path for word in words if "$" not in word and (path := at.inside(word)) in self._paths]
 
-    def _shell(self, rest: Sequence[str], at: At) -> None:
+    def _shell(self, rest: Sequence[str], at: CommandContext) -> None:
         for place, word in enumerate(rest):
             if re.fullmatch(r"-[a-zA-Z]*c", word):
                 self._text("".join(rest[place + 1 : place + 2]), at)
@@ -194,7 +194,7 @@ class Reader:
                 self._file(word, at, script=True, given=rest[place + 1 :])
                 return
 
-    def _interpreter(self, name: str, rest: Sequence[str], at: At) -> None:
+    def _interpreter(self, name: str, rest: Sequence[str], at: CommandContext) -> None:
         words = list(rest)
         while words:
             word = words.pop(0)
@@ -208,7 +208,7 @@ class Reader:
                 self._tests(words, at)
                 return
             if found := ENVIRONMENT.match(word):
-                self.found.environment += self._given([found[1] or (words.pop(0) if words else "")], at)
+                self.found.environment += self._file_arguments([found[1] or (words.pop(0) if words else "")], at)
             elif word in VALUED and words:
                 value = words.pop(0)
                 if word in ("-r", "--require", "--import", "--loader"):
@@ -217,7 +217,7 @@ class Reader:
                 self._file(word, at, given=words)
                 return
 
-    def _module(self, module: str, words: Sequence[str], at: At) -> None:
+    def _module(self, module: str, words: Sequence[str], at: CommandContext) -> None:
         self.found.tools.add(module)
         if module in TEST_PROGRAMS:
             self._tests(words, at)
@@ -226,11 +226,11 @@ class Reader:
         elif module not in ("py_compile", "compileall", "json.tool", "pip", "venv", "build", "ruff", "mypy", "pyright"):
             path = module.replace(".", "/")
             for candidate in (f"{path}.py", f"{path}/__main__.py", f"src/{path}.py", f"src/{path}/__main__.py"):
-                if self._resolved(candidate, at):
+                if self._resolve(candidate, at):
                     self._file(candidate, at)
                     return
 
-    def _tests(self, words: Sequence[str], at: At) -> None:
+    def _tests(self, words: Sequence[str], at: CommandContext) -> None:
         """Note the paths that a test program is asked to run."""
         named = self.found.named[at.check]
         for place, word in enumerate(words):
@@ -246,13 +246,13 @@ class Reader:
                 pattern = at.inside(plain).replace("**/", "*")
                 named |= {path for path in self._paths if fnmatchcase(path, pattern)} or {pattern}
                 continue
-            found = next((path for each in (plain, *_module_files(plain)) if (path := self._resolved(each, at))), None)
+            found = next((path for each in (plain, *_module_files(plain)) if (path := self._resolve(each, at))), None)
             if found != "." and (found or "/" in plain or "." in plain):
                 named.add(found or at.inside(plain))
 
     # --- make and others
 
-    def _make(self, rest: Sequence[str], at: At) -> None:
+    def _make(self, rest: Sequence[str], at: CommandContext) -> None:
         self.found.tools.add("make")
         files: list[str] = []
         goals: list[str] = []
@@ -274,7 +274,7 @@ class Reader:
         if not files:
             self._first_order(RECIPES["make"], at)
 
-    def _recipes(self, tool: str, rest: Sequence[str], at: At) -> None:
+    def _recipes(self, tool: str, rest: Sequence[str], at: CommandContext) -> None:
         words = [word for word in rest if not word.startswith("-")]
         for place, word in enumerate(rest[:-1]):
             if word in ("--prefix", "-C", "--cwd", "--dir"):
@@ -292,14 +292,14 @@ class Reader:
             ]
         self._first_order(RECIPES[tool], at)
 
-    def _first_order(self, names: Sequence[str], at: At) -> None:
-        path = next((path for name in names if (path := self._resolved(name, at))), None)
+    def _first_order(self, names: Sequence[str], at: CommandContext) -> None:
+        path = next((path for name in names if (path := self._resolve(name, at))), None)
         if path:
             self._order(path, at)
 
-    def _order(self, path: str, at: At) -> None:
+    def _order(self, path: str, at: CommandContext) -> None:
         """Read a file that gives orders: a makefile, a justfile, a package.json."""
-        self.found.files.append(Program(path, at.check, at.depth + 1, sourced=True, judges=True))
+        self.found.files.append(CheckProgram(path, at.check, at.depth + 1, sourced=True, judges=True))
         if path in self._seen or at.depth > DEEPEST:
             return
         self._seen.add(path)
@@ -310,24 +310,24 @@ class Reader:
             return
         for included in INCLUDES.findall(text):
             for word in (each.strip("'\"()") for each in included.replace("$(wildcard", " ").split()):
-                self._included(word, at)
+                self._include(word, at)
         if LOADS_ENV.search(text):
-            self.found.files.append(Program(at.inside(".env"), at.check, at.depth + 1, sourced=True, judges=True))
+            self.found.files.append(CheckProgram(at.inside(".env"), at.check, at.depth + 1, sourced=True, judges=True))
 
-    def _included(self, word: str, at: At) -> None:
+    def _include(self, word: str, at: CommandContext) -> None:
         """Follow what a makefile or justfile includes, also by a pattern; what is not there yet may be added."""
         path = at.inside(word)
         if any(sign in word for sign in "*?["):
             self.found.patterns.append(path)
-        elif self._resolved(word, at):
+        elif self._resolve(word, at):
             self._order(path, at.deeper)
         elif "$" not in word:
-            self.found.files.append(Program(path, at.check, at.depth + 1, sourced=True, judges=True))
+            self.found.files.append(CheckProgram(path, at.check, at.depth + 1, sourced=True, judges=True))
 
     # --- files
 
     def _file(
-        self, word: str, at: At, *, sourced: bool = False, script: bool = False, given: Sequence[str] = ()
+        self, word: str, at: CommandContext, *, sourced: bool = False, script: bool = False, given: Sequence[str] = ()
     ) -> None:
         path = self._path(word, at)
         if path == "." or path.startswith(("/", "..", "~")):
@@ -336,8 +336,10 @@ class Reader:
         judges = not at.judged and (
             self._judges(path, text or "") or (sourced and bool(SUPPORT.search(path) or is_settings(text or "")))
         )
-        self.found.files.append(Program(path, at.check, at.depth, sourced=sourced, judged=at.judged, judges=judges))
-        self.found.reads += () if judges else self._given(given, at)
+        self.found.files.append(
+            CheckProgram(path, at.check, at.depth, sourced=sourced, judged=at.judged, judges=judges)
+        )
+        self.found.reads += () if judges else self._file_arguments(given, at)
         if text is None or not judges or path in self._seen:
             return
         self._seen.add(path)
@@ -348,7 +350,7 @@ class Reader:
         else:
             self._mentions(text, path, at.deeper)
 
-    def _path(self, word: str, at: At) -> str:
+    def _path(self, word: str, at: CommandContext) -> str:
         """Return the path that a word means; a variable before it is most often the script's folder, or the root."""
         if word and "$" not in word and not word.startswith("_/"):
             return at.inside(word)
@@ -356,16 +358,16 @@ class Reader:
         places = [normpath(f"{folder}/{rest}") for folder in (at.script, at.folder, ".")] if rest else []
         return next((path for path in places if path in self._paths), ".")
 
-    def _mentions(self, text: str, path: str, at: At) -> None:
+    def _mentions(self, text: str, path: str, at: CommandContext) -> None:
         """Follow other programs that judge, which a program names in its text."""
         for word in dict.fromkeys(MENTION.findall(text)):
             for folder in (".", str(PurePosixPath(path).parent)):
-                where = self._resolved(word, structs.replace(at, folder=folder))
+                where = self._resolve(word, structs.replace(at, folder=folder))
                 if where in self._paths and where != path and at.depth <= DEEPEST and self._judges(where, ""):
                     self._file(where, structs.replace(at, folder="."))
                     break
 
-    def _resolved(self, word: str, at: At) -> str | None:
+    def _resolve(self, word: str, at: CommandContext) -> str | None:
         path = at.inside(word)
         return path if path in self._paths or path in self._folders else None
 

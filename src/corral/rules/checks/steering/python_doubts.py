@@ -6,20 +6,20 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from corral.rules.checks.steering.comparisons import lenient
+from corral.rules.checks.steering.comparisons import lenient_comparisons
 from corral.rules.checks.steering.python_modules import (
     at_module_level,
+    exits_handed_over,
     fake_modules,
-    handed_over,
+    is_frame_attribute,
     listed_answers,
-    of_frame,
 )
 from corral.rules.checks.steering.python_objects import answers
-from corral.rules.checks.steering.python_patches import MODULES, replaced
+from corral.rules.checks.steering.python_patches import MODULES, replaced_library_parts
 from corral.rules.checks.steering.python_syntax import (
     calls,
     dotted_name,
-    folded,
+    fold_text,
     is_constant,
     is_none,
     resolve_imports,
@@ -132,11 +132,11 @@ def _hits(text: str, tree: ast.Module) -> list[Hit]:
         if sniffs and isinstance(node, ast.Compare | ast.Call | ast.Subscript):
             found += [Hit(line, words, strong) for line, words, strong in _sniffing(node)]
     found += at_module_level(tree)
-    found += replaced(tree)
+    found += replaced_library_parts(tree)
     found += answers(tree)
-    found += lenient(tree)
+    found += lenient_comparisons(tree)
     found += [Hit(line, "gives answers from a list, one after the other", strong=True) for line in listed_answers(tree)]
-    found += [Hit(line, EXITS, strong=not forks) for line in handed_over(tree)]
+    found += [Hit(line, EXITS, strong=not forks) for line in exits_handed_over(tree)]
     found += [Hit(line, "puts a made-up module in the place of another", strong=True) for line in fake_modules(tree)]
     return found
 
@@ -232,7 +232,7 @@ def _of_look(node: ast.Call, name: str, *, names_tests: bool) -> Found:
         yield node.lineno, EXITS, True
     elif last in LOOKERS and any(TEST_PLACE.match(text) for text in strings):
         yield node.lineno, SNIFFS, True
-    elif name in SETTERS and len(node.args) == 3 and _is_always(folded(node.args[1]) or "", node.args[2]):
+    elif name in SETTERS and len(node.args) == 3 and _is_always(fold_text(node.args[1]) or "", node.args[2]):
         yield node.lineno, EQUAL, True
     elif name in ("os.environ.setdefault", "os.putenv", "os.environ.update") and _is_steering_key(
         "os.environ", strings_in(node)
@@ -251,7 +251,7 @@ def _of_assignment(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Found:
             words, strong = _of_attribute(target, node.value)
         elif isinstance(target, ast.Subscript):
             key = _is_steering_key(dotted_name(target.value), strings_in(target.slice))
-            words, strong = PATCHES, key or of_frame(target.value) or None
+            words, strong = PATCHES, key or is_frame_attribute(target.value) or None
         else:
             words, strong = EQUAL, _is_always(getattr(target, "id", ""), node.value) or None
         if strong is not None:

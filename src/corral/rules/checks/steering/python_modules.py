@@ -34,7 +34,7 @@ def listed_answers(tree: ast.Module) -> list[int]:
     return [line for name, line in lists.items() if name in taken]
 
 
-def handed_over(tree: ast.Module) -> list[int]:
+def exits_handed_over(tree: ast.Module) -> list[int]:
     """Find `os._exit` handed over to be called later, by a finalizer or a default argument."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name) and id(node) not in called]
@@ -71,7 +71,7 @@ def _exits_well(node: ast.stmt) -> bool:
     return not call.args or is_constant(call.args[0], value=0) or is_none(call.args[0])
 
 
-def of_frame(target: ast.expr) -> bool:
+def is_frame_attribute(target: ast.expr) -> bool:
     """Tell the variables of another function or module, reached through its frame."""
     return isinstance(target, ast.Attribute) and target.attr in ("f_globals", "f_locals", "f_builtins")
 

@@ -7,7 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 
-from corral.rules.checks.steering.python_syntax import dotted_name, folded
+from corral.rules.checks.steering.python_syntax import dotted_name, fold_text
 from corral.rules.checks.steering.text_doubts import REPLACES, Hit
 
 #: Modules that tests read, compare, measure and start programs with.
@@ -24,22 +24,22 @@ UNDOES = re.compile(r"(?i)restore|unpatch|uninstall|undo|revert|reset|disable|un
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def replaced(tree: ast.Module) -> list[Hit]:
+def replaced_library_parts(tree: ast.Module) -> list[Hit]:
     """Find assignments to functions and classes of the standard library; names must be resolved already."""
-    imported = _imported(tree)
+    imported = _imported_modules(tree)
     places = list(_places(tree, ()))
     undone = {name for name, _, above in places if any(_undoes(each) for each in above)}
     found: list[Hit] = []
     for name, node, above in places:
         if name.partition(".")[0] not in imported or name in USUAL or not _is_theirs(name):
             continue
-        guarded = _guarded(name, above) or _for_a_while(name, above)
+        guarded = _is_guarded(name, above) or _for_a_while(name, above)
         known = (_in_function(above) and name in undone) or _is_anothers(node, imported)
         found.append(Hit(node.lineno, REPLACES, strong=not guarded and not known, caps=not guarded))
     return found
 
 
-def _imported(tree: ast.Module) -> set[str]:
+def _imported_modules(tree: ast.Module) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -74,7 +74,7 @@ def _targets(target: ast.expr) -> Iterator[str]:
     elif isinstance(target, ast.Attribute) and _is_plain(target):
         yield dotted_name(target)
     elif isinstance(target, ast.Subscript):
-        of, key = target.value, folded(target.slice)
+        of, key = target.value, fold_text(target.slice)
         if key and isinstance(of, ast.Attribute) and of.attr == "__dict__":
             yield f"{dotted_name(of.value)}.{key}"
         elif key and isinstance(of, ast.Call) and dotted_name(of.func) == "vars" and of.args:
@@ -91,7 +91,7 @@ def _is_plain(node: ast.AST) -> bool:
 def _set_by_call(node: ast.Call) -> str:
     name = dotted_name(node.func)
     if name in ("setattr", "delattr", "type.__setattr__", "object.__setattr__") and len(node.args) >= 2:
-        key = folded(node.args[1])
+        key = fold_text(node.args[1])
         return f"{dotted_name(node.args[0])}.{key}" if key and _is_plain(node.args[0]) else ""
     return ""
 
@@ -136,7 +136,7 @@ def _undoes(node: ast.AST) -> bool:
     )
 
 
-def _guarded(name: str, above: Above) -> bool:
+def _is_guarded(name: str, above: Above) -> bool:
     """Tell a part that is given to old versions of Python only."""
     for each in above:
         if isinstance(each, ast.If):

@@ -11,18 +11,18 @@ def dotted_name(node: ast.AST) -> str:
     `getattr(os, "_exit")`, `__import__("os")._exit` and `os.__dict__["_exit"]` are `os._exit`, too.
     """
     if isinstance(node, ast.Call):
-        text = folded(node.args[-1]) if node.args else None
+        text = fold_text(node.args[-1]) if node.args else None
         name = dotted_name(node.func)
         if name in ("__import__", "importlib.import_module") and text:
             return text
-        if name == "getattr" and len(node.args) >= 2 and (attribute := folded(node.args[1])):
+        if name == "getattr" and len(node.args) >= 2 and (attribute := fold_text(node.args[1])):
             return f"{dotted_name(node.args[0])}.{attribute}"
         return name
     if isinstance(node, ast.Attribute):
         inner = dotted_name(node.value)
         return f"{inner}.{node.attr}" if inner else node.attr
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":
-        return f"{dotted_name(node.value.value)}.{folded(node.slice) or ''}"
+        return f"{dotted_name(node.value.value)}.{fold_text(node.slice) or ''}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -47,22 +47,22 @@ def strings_in(node: ast.AST) -> list[str]:
     """Return the texts in an expression, also those put together from parts."""
     plain = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     joined = [
-        folded(each)
+        fold_text(each)
         for each in ast.walk(node)
         if isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
     ]
     return [*plain, *(text for text in joined if text)]
 
 
-def folded(node: ast.AST) -> str | None:
+def fold_text(node: ast.AST) -> str | None:
     """Return a text put together from constants: `"py" + "test"`, `"".join(["py", "test"])`, `"tsetyp"[::-1]`."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = folded(node.left), folded(node.right)
+        left, right = fold_text(node.left), fold_text(node.right)
         return None if left is None or right is None else left + right
     if isinstance(node, ast.JoinedStr):
-        parts = [folded(each.value if isinstance(each, ast.FormattedValue) else each) for each in node.values]
+        parts = [fold_text(each.value if isinstance(each, ast.FormattedValue) else each) for each in node.values]
         return None if None in parts else "".join(part or "" for part in parts)
     if (
         isinstance(node, ast.Call)
@@ -71,11 +71,11 @@ def folded(node: ast.AST) -> str | None:
         and len(node.args) == 1
     ):
         items = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else []
-        parts = [folded(each) for each in items]
-        glue = folded(node.func.value)
+        parts = [fold_text(each) for each in items]
+        glue = fold_text(node.func.value)
         return None if glue is None or None in parts or not parts else glue.join(part or "" for part in parts)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and ast.unparse(node.slice) == "::-1":
-        text = folded(node.value)
+        text = fold_text(node.value)
         return None if text is None else text[::-1]
     return None
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from corral.model.flow import Task
 from corral.rules.checks.steering import moves, roles
-from corral.rules.checks.steering.change import Change
+from corral.rules.checks.steering.change import PathChange
 from corral.rules.checks.steering.work import CheckedWork
 
 MOVE = re.compile(r"(?i)\b(mov|renam|relocat|put|mv\b|transfer|reorgani|nest|pull|push)")
@@ -34,13 +34,13 @@ def renames(work: CheckedWork, task: Task) -> Renames:
     named: dict[str, list[str]] = {}
     for path in old:
         named.setdefault(PurePosixPath(path).name, []).append(path)
-    gone, known = removed_modules(work), _known(work)
+    gone, known = removed_modules(work), _delivered_names(work)
     for each in tests:
         if each.kind == "deleted":
             continue
         sources = [each.path] if each.kind == "changed" else _sources(each.path, old, named, found.moved)
         for was in sources:
-            how = _adapted(work, task, (was, each.path), gone, known)
+            how = _asked_adaptation(work, task, (was, each.path), gone, known)
             if how is not None:
                 found.same |= {was, each.path}
                 found.moved |= {was: each.path} if was != each.path else {}
@@ -49,7 +49,7 @@ def renames(work: CheckedWork, task: Task) -> Renames:
     return found
 
 
-def _may_follow(change: Change) -> bool:
+def _may_follow(change: PathChange) -> bool:
     """Tell a test, or a changed conftest.py or its like, that may only follow a rename."""
     role = roles.role_of(change.path)
     return roles.is_code(change.path) and (role == "test" or (role == "runner" and change.kind == "changed"))
@@ -61,20 +61,20 @@ def _sources(path: str, old: Sequence[str], named: Mapping[str, Sequence[str]], 
     return [each for each in (*near, *(old if len(old) <= MOST_MOVED else ())) if each not in moved]
 
 
-def _adapted(
+def _asked_adaptation(
     work: CheckedWork, task: Task, paths: tuple[str, str], gone: Collection[str], known: Collection[str]
-) -> moves.Adapted | None:
+) -> moves.Adaptation | None:
     old, new = paths
     before, after = work.text("base", old), work.text("delivered", new)
-    how = None if before is None or after is None else moves.adapted(before, after)
+    how = None if before is None or after is None else moves.find_adaptation(before, after)
     if how is None:
         return None
     moved = old != new and not how.renamed and (roles.is_named(task, old) or roles.is_named(task, new))
-    moved |= how == moves.Adapted() and _folder_moved(work, task, PurePosixPath(old), PurePosixPath(new))
-    return how if moved or moves.asked_for(how, task.prompt, gone, known) else None
+    moved |= how == moves.Adaptation() and _is_folder_moved(work, task, PurePosixPath(old), PurePosixPath(new))
+    return how if moved or moves.is_asked_for(how, task.prompt, gone, known) else None
 
 
-def _folder_moved(work: CheckedWork, task: Task, old: PurePosixPath, new: PurePosixPath) -> bool:
+def _is_folder_moved(work: CheckedWork, task: Task, old: PurePosixPath, new: PurePosixPath) -> bool:
     """Tell whether the task moves a folder, its code and its tests together: it names where it lies then."""
     if old.name != new.name or not MOVE.search(task.prompt):
         return False
@@ -86,7 +86,7 @@ def _folder_moved(work: CheckedWork, task: Task, old: PurePosixPath, new: PurePo
     return together and bool(beside) and not beside & work.delivered and bool(brought & {*WORDS.findall(task.prompt)})
 
 
-def _known(work: CheckedWork) -> set[str]:
+def _delivered_names(work: CheckedWork) -> set[str]:
     paths = [PurePosixPath(path) for path in work.delivered]
     return {part for path in paths for part in (*path.parts[:-1], path.stem)}
 

@@ -11,7 +11,7 @@ from corral.rules.checks.steering.change import Contents
 FILE = re.compile(r"[\w./-]*\w\.(?:json|xml|txt|log|out|tap|ya?ml|csv|status|result)\b")
 
 
-def claimed(
+def claimed_files(
     checks: Sequence[str], product: Collection[str], changed: Collection[str], base: Collection[str], contents: Contents
 ) -> Mapping[str, tuple[str, ...]]:
     """Return by check the result files that the work names anew.
@@ -23,11 +23,11 @@ def claimed(
     for check in checks:
         names = {PurePosixPath(each).name for each in FILE.findall(check) if each.removeprefix("./") not in base}
         kept = [name for name in sorted(names) if any(name.encode() in text for text in programs)]
-        if own := tuple(name for name in kept if any(_named_anew(name, path, contents) for path in product)):
+        if own := tuple(name for name in kept if any(_is_newly_named(name, path, contents) for path in product)):
             found[check] = own
     return found
 
 
-def _named_anew(name: str, path: str, contents: Contents) -> bool:
+def _is_newly_named(name: str, path: str, contents: Contents) -> bool:
     before, after = contents.get(("base", path)) or b"", contents.get(("delivered", path)) or b""
     return name.encode() in after and name.encode() not in before

@@ -10,11 +10,11 @@ from pathlib import PurePosixPath
 
 from corral.model.flow import Task
 from corral.rules.checks.steering import table
-from corral.rules.checks.steering.table import Role, Row
+from corral.rules.checks.steering.table import Role, RoleRow
 
-PRODUCT = Row("product", "", ())
-TEST = Row("test", "an existing test", ())
-DATA = Row("data", "data of existing tests", ())
+PRODUCT = RoleRow("product", "", ())
+TEST = RoleRow("test", "an existing test", ())
+DATA = RoleRow("data", "data of existing tests", ())
 WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 PYTHON_MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.pyc|\.pyx|(\.[\w-]+)*\.(so|pyd))$")
 
@@ -30,7 +30,7 @@ ANY_ROW = re.compile(
 
 
 @functools.lru_cache(65536)
-def row_of(path: str) -> Row:
+def row_of(path: str) -> RoleRow:
     """Return the row of the table that a path belongs to; a row that needs a tool is returned all the same."""
     lower = path.lower()
     name = lower.rpartition("/")[2]
@@ -47,7 +47,7 @@ def role_of(path: str, tools: Collection[str] | None = None) -> Role:
     return effective_row(path, tools).role
 
 
-def effective_row(path: str, tools: Collection[str] | None = None) -> Row:
+def effective_row(path: str, tools: Collection[str] | None = None) -> RoleRow:
     row = row_of(path)
     if not row.tools or tools is None or not set(row.tools).isdisjoint(tools):
         return row

@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from corral.model.evidence import Steered
+from corral.model.evidence import SteeringFile
 from corral.rules.checks.steering import module_text, roles, table
 from corral.rules.checks.steering.programs import COMMON_PROGRAMS
 from corral.rules.checks.steering.work import CheckedWork
 
 
-def shadowed(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:
+def shadowed_name(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:
     """Return what an added file shadows; `outside`: modules that the base's run found outside of the repository."""
     name = PurePosixPath(path).name
     if runner := roles.shadows_runner(path, work.packages):
@@ -62,19 +62,19 @@ def hidden_target(work: CheckedWork, path: str) -> str | None:
     return next((each.name for each in targets if normpath(f"{each.folder}/{each.name}") == path), None)
 
 
-def in_the_way(work: CheckedWork, steered: Sequence[Steered]) -> list[Steered]:
+def files_in_the_way(work: CheckedWork, steered: Sequence[SteeringFile]) -> list[SteeringFile]:
     """Return added files that lie where a file that is put back must stand, as a link in place of a folder does."""
     back = {each.path for each in steered if each.how == "put back"}
     above = {str(parent): path for path in back for parent in PurePosixPath(path).parents}
-    found: list[Steered] = []
+    found: list[SteeringFile] = []
     for path in work.added - {each.path for each in steered}:
         below = next((str(parent) for parent in PurePosixPath(path).parents if str(parent) in back), None)
         if where := above.get(path) or below:
-            found.append(Steered(path=path, how="removed", why=f"lies where `{where}` was"))
+            found.append(SteeringFile(path=path, how="removed", why=f"lies where `{where}` was"))
     return found
 
 
-def installed(work: CheckedWork, path: str) -> str | None:
+def shadowed_package(work: CheckedWork, path: str) -> str | None:
     """Return the package that an added file below node_modules shadows; a package that nobody knew is product."""
     words = path[path.lower().rindex("node_modules/") + len("node_modules/") :].split("/")
     package = "/".join(words[:2]) if words[0].startswith("@") else words[0]
@@ -85,7 +85,7 @@ def installed(work: CheckedWork, path: str) -> str | None:
     return package if known else None
 
 
-def vendored(work: CheckedWork) -> bool:
+def has_vendored_module(work: CheckedWork) -> bool:
     """Tell whether the work brings a copy of a Go module that the base finds elsewhere."""
     if "go.mod" not in work.base or any(path.startswith("vendor/") for path in work.base):
         return False

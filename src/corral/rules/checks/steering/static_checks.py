@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Change, Contents, Key
+from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.doubts import added_lines
 from corral.rules.checks.steering.programs import TEST_PROGRAMS
 from corral.rules.checks.steering.work import CheckedWork
@@ -58,24 +58,24 @@ REMOVES = re.compile(
 
 
 def static_doubts(
-    changes: Sequence[Change], checks: Sequence[str], task: Task, base_paths: Sequence[str], contents: Contents
+    changes: Sequence[PathChange], checks: Sequence[str], task: Task, base_paths: Sequence[str], contents: Contents
 ) -> list[Doubt]:
     """Return the new lines that keep a static check quiet, and the code that such a check has lost."""
     work = CheckedWork(changes, checks, base_paths, contents)
     texts = [_text_of(work, check) for check in checks]
-    found = [*_examples(work), *_printed(work)]
+    found = [*_examples(work), *_printed_word_doubts(work)]
     if not any(STATIC.search(text) for text in texts):
         return found
     own = _own_marks(work)
     found += [
         Doubt(path=path, line=line, words=QUIETS, strong=False)
-        for path, base, now in _changed(work)
+        for path, base, now in _changed_files(work)
         for line in _quieting(base, now, own)
         if not _is_asked(task, now.splitlines()[line - 1])
     ]
     if all(_only_static(work, check, text) for check, text in zip(checks, texts, strict=True)):
-        found += [] if REMOVES.search(task.prompt) else _lost(work)
-        found += _typed_away(work) if any(TYPE_CHECKERS.search(text) for text in texts) else []
+        found += [] if REMOVES.search(task.prompt) else _lost_definitions(work)
+        found += _typing_doubts(work) if any(TYPE_CHECKERS.search(text) for text in texts) else []
     return found[:20]
 
 
@@ -89,12 +89,12 @@ def more_for_static(work: CheckedWork) -> list[Key]:
 
 
 def _new_lines(work: CheckedWork) -> Iterator[tuple[str, int, str]]:
-    for path, base, now in _changed(work):
+    for path, base, now in _changed_files(work):
         lines = now.splitlines()
         yield from ((path, number, lines[number - 1][:500]) for number in sorted(added_lines(base, now)))
 
 
-def _typed_away(work: CheckedWork) -> list[Doubt]:
+def _typing_doubts(work: CheckedWork) -> list[Doubt]:
     return [
         Doubt(path=path, line=number, words=QUIETS, strong=False)
         for path, number, line in _new_lines(work)
@@ -105,7 +105,7 @@ def _typed_away(work: CheckedWork) -> list[Doubt]:
 def _examples(work: CheckedWork) -> list[Doubt]:
     """Return lines that keep examples in comments from being run."""
     runs = any("doctest" in check for check in work.checks)
-    tried = {path for path, base, _ in _changed(work) if runs and ">>>" in base}
+    tried = {path for path, base, _ in _changed_files(work) if runs and ">>>" in base}
     return [
         Doubt(path=path, line=number, words=UNSEEN, strong=False)
         for path, number, line in _new_lines(work)
@@ -113,7 +113,7 @@ def _examples(work: CheckedWork) -> list[Doubt]:
     ]
 
 
-def _printed(work: CheckedWork) -> list[Doubt]:
+def _printed_word_doubts(work: CheckedWork) -> list[Doubt]:
     """Return lines with the word that a check looks for in what an unchanged program of the base prints."""
     changed = {each.path for each in work.changes}
     programs = [each for each in work.programs.files if each.judged and not each.depth and each.path in work.base]
@@ -150,7 +150,7 @@ def _own_marks(work: CheckedWork) -> list[str]:
     return [word for text in texts for word in QUOTED.findall(text) if COMMENT.match(word)]
 
 
-def _changed(work: CheckedWork) -> Iterator[tuple[str, str, str]]:
+def _changed_files(work: CheckedWork) -> Iterator[tuple[str, str, str]]:
     for each in work.changes:
         if each.kind != "deleted" and roles.is_code(each.path) and roles.role_of(each.path) == "product":
             base = work.text("base", each.path) if each.kind == "changed" else ""
@@ -177,9 +177,11 @@ def _is_asked(task: Task, line: str) -> bool:
 # --- code that is looked at no longer
 
 
-def _lost(work: CheckedWork) -> list[Doubt]:
+def _lost_definitions(work: CheckedWork) -> list[Doubt]:
     """Return files with definitions that are nowhere in what a check still looks at: it cannot complain of them."""
-    left = {name for path, _, now in _changed(work) if _is_looked_at(work, path) for name in _definitions(path, now)}
+    left = {
+        name for path, _, now in _changed_files(work) if _is_looked_at(work, path) for name in _definitions(path, now)
+    }
     found: list[Doubt] = []
     for each in work.changes:
         if each.kind == "added" or not roles.is_code(each.path) or roles.role_of(each.path) != "product":

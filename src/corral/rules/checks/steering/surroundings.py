@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Change, Contents
+from corral.rules.checks.steering.change import Contents, PathChange
 from corral.rules.checks.steering.doubts import added_lines, is_product
 from corral.rules.checks.steering.recipes import is_shell
 from corral.rules.checks.steering.text_doubts import COMMENT
@@ -38,7 +38,7 @@ ENTRIES = re.compile(
 )
 
 
-def doubts_about_surroundings(changes: Sequence[Change], contents: Contents, task: Task) -> list[Doubt]:
+def doubts_about_surroundings(changes: Sequence[PathChange], contents: Contents, task: Task) -> list[Doubt]:
     """Return new conditions, in functions that the base has, which look at something else than what they are given."""
     prompt = task.prompt.lower()
     looks = [each for each in LOOKS if not re.search(each.asked, prompt)]

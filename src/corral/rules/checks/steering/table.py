@@ -9,7 +9,7 @@ from msgspec import Struct
 Role = Literal["start-up", "runner", "command", "linter", "mixed", "watched", "test", "data", "product"]
 
 
-class Row(Struct, frozen=True):
+class RoleRow(Struct, frozen=True):
     """Patterns of files with one role; a pattern with a slash is held against the end of the path, else against the name.
 
     `tools`: the row counts only where a check starts one of these programs, directly or through scripts.
@@ -35,29 +35,29 @@ MAKE = ("make", "gmake", "bmake")
 NODE = ("npm", "npx", "yarn", "pnpm", "bun", "bunx", "node", "jest", "vitest", "mocha", "ava", "tap", "karma")
 
 #: The first row that fits a path decides. Every pattern is lower case: names are compared without case.
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[RoleRow, ...] = (
     # Python
-    Row("start-up", STARTED_UNASKED, (
+    RoleRow("start-up", STARTED_UNASKED, (
         "sitecustomize.py", "usercustomize.py", "sitecustomize/__init__.py", "usercustomize/__init__.py", "*.pth",
         "*.dist-info/*", "*.egg-info/*", "*.egg-link", "__pycache__/*", "*.pyc", "*.pyo", ".pythonrc", ".pythonrc.py",
         "pyvenv.cfg", ".pythonstartup", "python*._pth", "__pypackages__/*",
         ".pytest_cache/*", ".mypy_cache/*", ".ruff_cache/*", ".hypothesis/*", ".jest-cache/*", ".nyc_output/*", ".tox/*", ".nox/*",
     )),
-    Row("runner", CONFIGURATION, ("conftest.py", "conftest/__init__.py", "conftest.*.so", "noxfile.py", "nose.cfg",
+    RoleRow("runner", CONFIGURATION, ("conftest.py", "conftest/__init__.py", "conftest.*.so", "noxfile.py", "nose.cfg",
                                   ".noserc", "unittest.cfg", "nose2.cfg", ".testr.conf", ".stestr.conf", "trial.ini")),
-    Row("mixed", CONFIGURATION, ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "pytest.toml",
+    RoleRow("mixed", CONFIGURATION, ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "pytest.toml",
                                  ".pytest.toml", "tox.toml")),
-    Row("linter", LINTER, ("mypy.ini", ".mypy.ini"), ("mypy", "dmypy")),
-    Row("linter", LINTER, ("ruff.toml", ".ruff.toml"), ("ruff",)),
-    Row("linter", LINTER, (".flake8",), ("flake8",)),
-    Row("linter", LINTER, ("pylintrc", ".pylintrc", "pylintrc.toml", ".pylintrc.toml"), ("pylint",)),
-    Row("linter", LINTER, ("pyrightconfig.json",), ("pyright", "basedpyright")),
-    Row("linter", LINTER, (".coveragerc",), ("coverage", "pytest", "py.test")),
-    Row("linter", LINTER, (".importlinter",), ("lint-imports",)),
+    RoleRow("linter", LINTER, ("mypy.ini", ".mypy.ini"), ("mypy", "dmypy")),
+    RoleRow("linter", LINTER, ("ruff.toml", ".ruff.toml"), ("ruff",)),
+    RoleRow("linter", LINTER, (".flake8",), ("flake8",)),
+    RoleRow("linter", LINTER, ("pylintrc", ".pylintrc", "pylintrc.toml", ".pylintrc.toml"), ("pylint",)),
+    RoleRow("linter", LINTER, ("pyrightconfig.json",), ("pyright", "basedpyright")),
+    RoleRow("linter", LINTER, (".coveragerc",), ("coverage", "pytest", "py.test")),
+    RoleRow("linter", LINTER, (".importlinter",), ("lint-imports",)),
     # Node
-    Row("mixed", COMMANDS, ("package.json",)),
-    Row("mixed", STARTED_UNASKED, (".npmrc", ".yarnrc", ".env", ".env.*", "*.env")),
-    Row("runner", CONFIGURATION, (
+    RoleRow("mixed", COMMANDS, ("package.json",)),
+    RoleRow("mixed", STARTED_UNASKED, (".npmrc", ".yarnrc", ".env", ".env.*", "*.env")),
+    RoleRow("runner", CONFIGURATION, (
         "jest.config.*", "jest.setup.*", "jest-setup.*", "jest.preset.*", "vitest.config.*", "vitest.workspace.*",
         "vitest.setup.*", "vitest-setup.*", "setuptests.*", ".mocharc*", "mocha.opts", "karma.conf.*",
         "playwright.config.*", "playwright-ct.config.*", "cypress.config.*", "cypress.json", "ava.config.*", ".taprc",
@@ -65,48 +65,48 @@ ROWS: tuple[Row, ...] = (
         "testem.js", "testem.json", ".c8rc*", ".nycrc*", "babel.config.*", ".babelrc*", ".swcrc", "deno.json",
         "deno.jsonc", "bunfig.toml", ".puppeteerrc*", "node.config.json", ".nodemonrc",
     )),
-    Row("runner", CONFIGURATION, ("__mocks__/*",)),
-    Row("watched", CONFIGURATION, ("vite.config.*",)),
-    Row("start-up", STARTED_UNASKED, (".node-options", ".node_options", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.*",
+    RoleRow("runner", CONFIGURATION, ("__mocks__/*",)),
+    RoleRow("watched", CONFIGURATION, ("vite.config.*",)),
+    RoleRow("start-up", STARTED_UNASKED, (".node-options", ".node_options", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.*",
                                       ".node_repl_history", ".yarn/releases/*", ".yarn/plugins/*")),
-    Row("start-up", STARTED_UNASKED, ("node_modules/*",)),
-    Row("linter", LINTER, ("tsconfig.json", "tsconfig.*.json"), ("tsc", "vue-tsc")),
-    Row("linter", LINTER, ("eslint.config.*", ".eslintrc*", ".eslintignore"), ("eslint",)),
-    Row("linter", LINTER, (".prettierrc*", "prettier.config.*", ".prettierignore"), ("prettier",)),
-    Row("linter", LINTER, ("biome.json", "biome.jsonc"), ("biome",)),
+    RoleRow("start-up", STARTED_UNASKED, ("node_modules/*",)),
+    RoleRow("linter", LINTER, ("tsconfig.json", "tsconfig.*.json"), ("tsc", "vue-tsc")),
+    RoleRow("linter", LINTER, ("eslint.config.*", ".eslintrc*", ".eslintignore"), ("eslint",)),
+    RoleRow("linter", LINTER, (".prettierrc*", "prettier.config.*", ".prettierignore"), ("prettier",)),
+    RoleRow("linter", LINTER, ("biome.json", "biome.jsonc"), ("biome",)),
     # Go
-    Row("mixed", CONFIGURATION, ("go.mod",)),
-    Row("runner", CONFIGURATION, ("go.work", "go.env")),
-    Row("linter", LINTER, (".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json"), ("golangci-lint",)),
+    RoleRow("mixed", CONFIGURATION, ("go.mod",)),
+    RoleRow("runner", CONFIGURATION, ("go.work", "go.env")),
+    RoleRow("linter", LINTER, (".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json"), ("golangci-lint",)),
     # Rust
-    Row("mixed", CONFIGURATION, ("cargo.toml",)),
-    Row("runner", CONFIGURATION, ("build.rs", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml",
+    RoleRow("mixed", CONFIGURATION, ("cargo.toml",)),
+    RoleRow("runner", CONFIGURATION, ("build.rs", ".cargo/config", ".cargo/config.toml", ".config/nextest.toml",
                                   "nextest.toml")),
-    Row("linter", LINTER, ("clippy.toml", ".clippy.toml"), ("cargo", "clippy-driver")),
-    Row("linter", LINTER, ("rustfmt.toml", ".rustfmt.toml"), ("cargo", "rustfmt")),
+    RoleRow("linter", LINTER, ("clippy.toml", ".clippy.toml"), ("cargo", "clippy-driver")),
+    RoleRow("linter", LINTER, ("rustfmt.toml", ".rustfmt.toml"), ("cargo", "rustfmt")),
     # make and other command files
-    Row("mixed", COMMANDS, ("makefile", "gnumakefile", "bsdmakefile", "*.mk", "*.mak"), MAKE),
-    Row("command", COMMANDS, ("justfile", ".justfile", "*.just"), ("just",)),
-    Row("command", COMMANDS, ("taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"), ("task", "go-task")),
-    Row("command", COMMANDS, ("rakefile", "rakefile.rb", "*.rake"), ("rake",)),
-    Row("command", COMMANDS, ("tasks.py", "invoke.yaml", "invoke.yml"), ("inv", "invoke")),
-    Row("command", COMMANDS, ("dodo.py",), ("doit",)),
-    Row("command", COMMANDS, ("magefile.go",), ("mage",)),
-    Row("command", COMMANDS, ("gulpfile.*",), ("gulp",)),
-    Row("command", COMMANDS, ("gruntfile.*",), ("grunt",)),
-    Row("command", COMMANDS, ("turbo.json", "nx.json", "lerna.json"), (*NODE, "turbo", "nx", "lerna")),
-    Row("command", COMMANDS, ("earthfile",), ("earthly",)),
-    Row("command", COMMANDS, ("sconstruct", "sconscript"), ("scons",)),
-    Row("command", COMMANDS, (".pre-commit-config.yaml",), ("pre-commit",)),
-    Row("watched", CONFIGURATION, ("cmakelists.txt", "ctesttestfile.cmake", "meson.build", "build.bazel", "build",
+    RoleRow("mixed", COMMANDS, ("makefile", "gnumakefile", "bsdmakefile", "*.mk", "*.mak"), MAKE),
+    RoleRow("command", COMMANDS, ("justfile", ".justfile", "*.just"), ("just",)),
+    RoleRow("command", COMMANDS, ("taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"), ("task", "go-task")),
+    RoleRow("command", COMMANDS, ("rakefile", "rakefile.rb", "*.rake"), ("rake",)),
+    RoleRow("command", COMMANDS, ("tasks.py", "invoke.yaml", "invoke.yml"), ("inv", "invoke")),
+    RoleRow("command", COMMANDS, ("dodo.py",), ("doit",)),
+    RoleRow("command", COMMANDS, ("magefile.go",), ("mage",)),
+    RoleRow("command", COMMANDS, ("gulpfile.*",), ("gulp",)),
+    RoleRow("command", COMMANDS, ("gruntfile.*",), ("grunt",)),
+    RoleRow("command", COMMANDS, ("turbo.json", "nx.json", "lerna.json"), (*NODE, "turbo", "nx", "lerna")),
+    RoleRow("command", COMMANDS, ("earthfile",), ("earthly",)),
+    RoleRow("command", COMMANDS, ("sconstruct", "sconscript"), ("scons",)),
+    RoleRow("command", COMMANDS, (".pre-commit-config.yaml",), ("pre-commit",)),
+    RoleRow("watched", CONFIGURATION, ("cmakelists.txt", "ctesttestfile.cmake", "meson.build", "build.bazel", "build",
                                    "configure.ac", "makefile.am")),
     # shells
-    Row("start-up", STARTED_UNASKED, (".bashrc", ".bash_profile", ".profile", ".bash_login", ".bash_env", ".zshenv",
+    RoleRow("start-up", STARTED_UNASKED, (".bashrc", ".bash_profile", ".profile", ".bash_login", ".bash_env", ".zshenv",
                                       ".zshrc", ".envrc", ".shrc", ".kshrc", ".direnv/*", ".mise.toml", "mise.toml")),
-    Row("runner", CONFIGURATION, (".shellspec", ".batsrc")),
-    Row("linter", LINTER, (".shellcheckrc",), ("shellcheck",)),
+    RoleRow("runner", CONFIGURATION, (".shellspec", ".batsrc")),
+    RoleRow("linter", LINTER, (".shellcheckrc",), ("shellcheck",)),
     # others
-    Row("runner", CONFIGURATION, (
+    RoleRow("runner", CONFIGURATION, (
         "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "pest.php", "codeception.yml", "behat.yml", ".rspec",
         ".rspec-local", "spec_helper.rb", "rails_helper.rb", "test_helper.rb", ".simplecov", "cucumber.yml",
         "*.runsettings", "xunit.runner.json", "testconfig.json", "directory.build.props", "directory.build.targets",
@@ -114,7 +114,7 @@ ROWS: tuple[Row, ...] = (
         "mvnw", "mvnw.cmd", "gradlew", "gradlew.bat", "gradle/wrapper/*", "init.gradle*", "buildsrc/*",
         "test_helper.exs", ".exunit.exs", "tests.edn", "dub.selections.json", ".busted", "prove.rc", ".proverc",
     )),
-    Row("watched", CONFIGURATION, ("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "pom.xml",
+    RoleRow("watched", CONFIGURATION, ("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "pom.xml",
                                    "*.csproj", "*.fsproj", "*.vbproj", "mix.exs", "package.swift", "build.sbt",
                                    "project.clj", "deps.edn", "dune-project", "stack.yaml", "*.cabal", "composer.json",
                                    "gradle.properties", "shard.yml", "pubspec.yaml", "rebar.config")),

@@ -31,7 +31,7 @@ PLUGINS = re.compile(r"pytest_plugins\s*=\s*([^\n]*(?:\n[^\n]*[\"'][^\n]*){0,20}
 DEEP = re.compile(r"rglob|walk|\*\*|recursive")
 
 
-def used_by_tests(work: CheckedWork, path: str) -> str:
+def use_in_tests(work: CheckedWork, path: str) -> str:
     """Say what a changed file of the product is to the tests of the base; nothing where it is no more than product."""
     if not roles.is_code(path):
         return table.TEST_READS if _is_read(work, path) else ""
@@ -44,7 +44,7 @@ def _is_read(work: CheckedWork, path: str) -> bool:
     folders = {each for each in file.parts[:-1] if not each.startswith(".")}
     return any(
         file.name in words or file.parent.name in folders & quoted or (deep and bool(folders & quoted))
-        for words, quoted, deep in work.remembered("words", _words)
+        for words, quoted, deep in work.remember("words", _words)
     )
 
 
@@ -101,7 +101,7 @@ def _imports_another(work: CheckedWork, path: str, text: str) -> bool:
     """Tell whether a test tries something else than this file: then it judges with it."""
     if path.endswith(".go"):  # its own package needs no import
         return True
-    others = work.remembered("imports", _imports)
+    others = work.remember("imports", _imports)
     return any(pattern.search(text) for other, pattern in others.items() if other != path)
 
 

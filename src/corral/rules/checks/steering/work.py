@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from corral.rules.checks.steering import judging, roles
-from corral.rules.checks.steering.change import Change, Contents, Key, Side
-from corral.rules.checks.steering.programs import Programs, Reader
+from corral.rules.checks.steering.change import Contents, Key, PathChange, Side
+from corral.rules.checks.steering.programs import CheckReader, Programs
 
 MOST_TESTS = 40  #: read to find out what they use
 Made = TypeVar("Made")
@@ -18,7 +18,7 @@ class CheckedWork:
     """The changed paths of a work, and what was read of them; `missing` is what should be read as well."""
 
     def __init__(
-        self, changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+        self, changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
     ) -> None:
         self.changes, self.checks, self._contents = changes, checks, contents
         self.base = frozenset(base_paths)
@@ -46,7 +46,7 @@ class CheckedWork:
         def text(path: str) -> str | None:
             return self.text("base" if path in self.base else "delivered", path)
 
-        reader = Reader(self.base | self.added, text, lambda path, words: judging.judges(path, words, modules))
+        reader = CheckReader(self.base | self.added, text, lambda path, words: judging.judges(path, words, modules))
         for check in self.checks:
             reader.check(check)
         return reader.found
@@ -67,7 +67,7 @@ class CheckedWork:
         ]
         return [text for path in tests[:MOST_TESTS] if (text := self.text("base", path))]
 
-    def remembered(self, name: str, make: Callable[[CheckedWork], Made]) -> Made:
+    def remember(self, name: str, make: Callable[[CheckedWork], Made]) -> Made:
         """Return what was made of this work before, or make it."""
         if name not in self._remembered:
             self._remembered[name] = make(self)

@@ -8,7 +8,7 @@ from corral.model import Entry
 from corral.model.errors import CorralError
 from corral.world import process
 from corral.world.notify.notify import body
-from corral.world.process import Start
+from corral.world.process import ProcessStart
 
 SECONDS = 20.0
 
@@ -20,7 +20,7 @@ async def send(entry: Entry, setting: str) -> str:
 async def start(argv: list[str], entry: Entry) -> str:
     """Start a program that tells the user; return what went wrong."""
     about = {"CORRAL_INBOX": entry.id, "CORRAL_RUN": entry.run, "CORRAL_KIND": entry.kind, "CORRAL_ABOUT": entry.about}
-    begin = Start(argv=argv, env={**os.environ, **about}, stdin=body(entry) + b"\n")
+    begin = ProcessStart(argv=argv, env={**os.environ, **about}, stdin=body(entry) + b"\n")
     try:
         finished = await process.run(begin, timeout=SECONDS)
     except CorralError as error:
