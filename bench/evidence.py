@@ -82,7 +82,7 @@ async def _times(folder: Path) -> tuple[float, float, float]:
 async def _run(engine: Engine, repository: Path, agents: tuple[str, ...], checks: tuple[str, ...]) -> float:
     request = Request(prompt="make add() right", repo=str(repository), agents=agents, checks=checks, retries=0)
     started = time.perf_counter()
-    run = await engine.drive(await engine.submit(request), _unheard)
+    run = await engine.execute(await engine.submit(request), _unheard)
     taken = time.perf_counter() - started
     (node,) = run.nodes
     grades = {each.evidence.grade if each.evidence else each.status for each in node.attempts}

@@ -104,7 +104,7 @@ def _settle(flow: Flow) -> None:
     graph = NeedsGraph(flow.nodes)
     ready = graph.start()
     for name in ready:  # grows
-        ready += graph.done(name) or ()
+        ready += graph.note_done(name) or ()
 
 
 def _decide(
@@ -120,11 +120,11 @@ def _decide(
             if isinstance(action, Begin):
                 record = records[action.node]
                 at_work.append(record)
-                schedule.heard(record, driven=True)
+                schedule.note_attempt(record, driven=True)
             elif isinstance(action, FinishRun):
                 return
         for _ in range(len(at_work) if parallel == DECIDED else 1):
-            schedule.heard(at_work.popleft(), driven=False)
+            schedule.note_attempt(at_work.popleft(), driven=False)
             count += 1
             if heard:
                 heard(count)
@@ -198,7 +198,7 @@ def drive(folder: Path, flow: Flow) -> float:
     store = _added(folder, flow)
     driven = RunLoop("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
     started = time.perf_counter()
-    asyncio.run(driven.to_the_end())
+    asyncio.run(driven.execute())
     taken = time.perf_counter() - started
     if store.run("run").status != "done":
         raise SystemExit("the flow is not done")
@@ -267,7 +267,7 @@ def _first(store: Store) -> float:
     started = time.perf_counter()
     drive = RunLoop("run", "bench", store, course, _unheard)
     try:
-        asyncio.run(drive.to_the_end())
+        asyncio.run(drive.execute())
     except _Begun:
         pass
     finally:
@@ -309,7 +309,7 @@ def _against_slowest(folder: Path, request: Request) -> float:
     async def carried_out() -> Run:
         engine = Engine(folder / "state")
         try:
-            return await engine.drive(await engine.submit(request), _unheard)
+            return await engine.execute(await engine.submit(request), _unheard)
         finally:
             engine.close()
 
@@ -329,7 +329,7 @@ async def _hold(folder: Path, count: int) -> tuple[int, int]:
     drive.schedule = Schedule(flow, RetryPolicy(), RunLimits(parallel=count))
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    task = asyncio.create_task(drive.to_the_end())
+    task = asyncio.create_task(drive.execute())
     while len(drive.attempts) < count:  # noqa: ASYNC110 -- nobody tells when the last one begins
         await asyncio.sleep(0.01)
     held = tracemalloc.get_traced_memory()[0] - before

@@ -150,7 +150,7 @@ class _Corral:
     async def _run(self, repository: Path, agent: str, *, boxed: bool) -> Run:
         level: Level = "strict" if boxed else "none"
         request = Request(prompt="do it", repo=str(repository), agents=(agent,), require=level, unsandboxed=not boxed)
-        return await self._engine.drive(await self._engine.submit(request), _unheard)
+        return await self._engine.execute(await self._engine.submit(request), _unheard)
 
 
 def _unheard(_: RunEvent) -> None:

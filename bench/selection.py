@@ -115,7 +115,7 @@ async def _race(engine: Engine, repository: Path, outside: Path, group: tuple[st
         retries=0,
         write=("sums.py", "tests/**", "note.txt", f"{outside}/**"),
     )
-    return await engine.drive(await engine.submit(request), _unheard)
+    return await engine.execute(await engine.submit(request), _unheard)
 
 
 def _agents(folder: Path, outside: Path) -> None:

@@ -80,7 +80,7 @@ def script(*turns: Turn) -> pytest.MarkDecorator:
 def asked(model: ScriptedModel, real: Real, count: int) -> None:
     """Wait until the model was asked so often for work, not for a title."""
     until(
-        lambda: sum(real.asks in request.path for request in model.asked) >= count,
+        lambda: sum(real.asks in request.path for request in model.work_requests) >= count,
         f"{real.name} asks its model {count} times",
     )
 
@@ -150,7 +150,7 @@ def test_it_is_told_more_when_its_turn_ends(corral: Corral, repo: Repo, real: Re
     assert len(outcome.json["nodes"][0]["attempts"]) == 1
     assert len([event for event in corral.events() if event["type"] == "started"]) == 1  # one start, two turns
     assert any(event["type"] == "heeded" and event["text"] == "also write b.txt" for event in corral.events())
-    assert "also write b.txt" in str(model.asked[-1].body)
+    assert "also write b.txt" in str(model.work_requests[-1].body)
 
 
 # The box is ended, whoever is in it; that every program can be ended in it: the case `stopped` of test_conformance.py.
@@ -203,4 +203,4 @@ def test_killed_in_the_middle_its_own_session_is_loaded(
     assert second["retry_of"] == first["id"]
     assert second["session"] == first["session"]
     assert set(second["files_changed"]) == {"half.txt", "whole.txt"}
-    assert "half.txt" in str(model.asked[-1].body)  # what it did before stands in its history
+    assert "half.txt" in str(model.work_requests[-1].body)  # what it did before stands in its history

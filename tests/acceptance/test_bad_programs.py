@@ -77,7 +77,7 @@ def test_a_program_that_cannot_even_say_its_version(corral: Corral) -> None:
 def test_not_logged_in(corral: Corral) -> None:
     program(corral, "claude", "echo 2.1.325")
     assert about(corral, "claude")["login"] == "not seen"
-    credentials = corral.person / ".claude" / ".credentials.json"
+    credentials = corral.user_home / ".claude" / ".credentials.json"
     credentials.parent.mkdir()
     credentials.write_text("{}")
     assert about(corral, "claude")["login"] == "logged in"

@@ -105,7 +105,7 @@ def test_a_repository_that_leaves_no_room_for_work(ready: Corral, repo: Repo) ->
 
 
 def test_the_home_folder_is_too_much_to_copy(ready: Corral) -> None:
-    refused(ready.run(ready.person, "t", "--agent", "mine"), "not a repository", hint="git init")
+    refused(ready.run(ready.user_home, "t", "--agent", "mine"), "not a repository", hint="git init")
     for folder in ("/", "/usr", "/lib", "/etc/ssl"):
         refused(ready.run(Path(folder), "t", "--agent", "mine"), "not a repository", "no project", hint="--repo")
     assert not [*(ready.home / "folders").glob("*")]

@@ -4,8 +4,8 @@ from tests.rig.command import Corral
 
 
 def test_an_attempt_finds_what_an_earlier_one_of_the_project_fetched(corral: Corral) -> None:
-    (corral.person / ".cache" / "uv").mkdir(parents=True)
-    (corral.person / ".cache" / "uv" / "mine").write_text("mine")
+    (corral.user_home / ".cache" / "uv").mkdir(parents=True)
+    (corral.user_home / ".cache" / "uv" / "mine").write_text("mine")
     corral.agent("fetch", 'mkdir -p "$UV_CACHE_DIR"; ls "$UV_CACHE_DIR" > seen.txt; echo x > "$UV_CACHE_DIR/fetched"')
     repo, other = corral.repo(), corral.repo("other")
     first = corral.run(repo, "t", "--agent", "fetch")
@@ -14,7 +14,7 @@ def test_an_attempt_finds_what_an_earlier_one_of_the_project_fetched(corral: Cor
     assert repo.read(second.attempt["branch"], "seen.txt") == "fetched"
     elsewhere = corral.run(other, "t", "--agent", "fetch")
     assert other.read(elsewhere.attempt["branch"], "seen.txt") == ""
-    assert [file.name for file in (corral.person / ".cache" / "uv").iterdir()] == ["mine"]
+    assert [file.name for file in (corral.user_home / ".cache" / "uv").iterdir()] == ["mine"]
 
 
 def test_two_at_once_do_not_share_one(corral: Corral) -> None:

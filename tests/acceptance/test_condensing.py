@@ -32,7 +32,7 @@ def point(corral: Corral, model: ScriptedModel) -> None:
 
 def told(model: ScriptedModel) -> list[str]:
     """Return the first requests of sessions, of those that ask for work."""
-    asked = [request.body for request in model.asked]
+    asked = [request.body for request in model.work_requests]
     return [json.dumps(body) for body in asked if not any(each["role"] == "assistant" for each in body["messages"])]
 
 

@@ -14,7 +14,7 @@ def test_the_demo_needs_nothing_and_leaves_nothing(corral: Corral) -> None:
     scratch = corral.root / "scratch"
     scratch.mkdir()
     corral.program = [*OFFLINE, *corral.program]
-    outcome = corral("demo", cwd=corral.person, env={"TMPDIR": str(scratch)})
+    outcome = corral("demo", cwd=corral.user_home, env={"TMPDIR": str(scratch)})
 
     assert outcome.code == 0, outcome
     assert "scripted" in outcome.out.splitlines()[0]
@@ -32,7 +32,7 @@ def test_the_demo_needs_nothing_and_leaves_nothing(corral: Corral) -> None:
     ):
         assert words in outcome.out
     assert "\x1b" not in outcome.out + outcome.err
-    assert list(corral.person.iterdir()) == list(scratch.iterdir()) == []
+    assert list(corral.user_home.iterdir()) == list(scratch.iterdir()) == []
     assert not corral.home.exists()
 
 

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.slow  # left out of `make quick`
 @pytest.mark.parametrize("agent", ["claude", "codex:gpt-5"])
 def test_an_attempt_to_leave_is_refused_and_told(corral: Corral, agent: str) -> None:
     repo = corral.repo(files={"a.txt": "a\n"})
-    (corral.person / ".ssh").mkdir()
-    (corral.person / ".ssh" / "id_rsa").write_text("PRIVATE")
-    leaving = f"cat {corral.person}/.ssh/id_rsa > got.txt; echo evil > {repo.folder}/EVIL; true"
+    (corral.user_home / ".ssh").mkdir()
+    (corral.user_home / ".ssh" / "id_rsa").write_text("PRIVATE")
+    leaving = f"cat {corral.user_home}/.ssh/id_rsa > got.txt; echo evil > {repo.folder}/EVIL; true"
     working = "echo b > b.txt && test -s b.txt && git add b.txt && git commit -qm 'Add b'"
     with ScriptedModel([Turn(text="I leave", sh=leaving), Turn(sh=working), Turn(text="Done")]) as model:
         if agent == "claude":
@@ -31,4 +31,4 @@ def test_an_attempt_to_leave_is_refused_and_told(corral: Corral, agent: str) -> 
     assert repo.read(attempt["branch"], "b.txt") == "b"
     assert repo.read(attempt["branch"], "got.txt") == ""
     tried = {each["path"] for each in attempt["sandbox"]["violations"] if each["kind"] == "tried"}
-    assert {f"{corral.person}/.ssh/id_rsa", f"{repo.folder}/EVIL"} <= tried
+    assert {f"{corral.user_home}/.ssh/id_rsa", f"{repo.folder}/EVIL"} <= tried

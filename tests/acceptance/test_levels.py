@@ -59,7 +59,7 @@ def test_without_a_box_if_the_person_says_so_and_the_result_tells(bare: Corral, 
     assert outcome.code == 0, outcome
     assert outcome.attempt["sandbox"]["level"] == "none"
     assert repo.receipt(outcome.attempt["commit"])["sandbox"]["level"] == "none"
-    assert outcome.attempt["output"] != str(bare.person)
+    assert outcome.attempt["output"] != str(bare.user_home)
     assert "sandbox none" in bare("show", "@last").out
     assert bare.leavings() == []
 
@@ -109,7 +109,7 @@ def test_the_launcher_without_a_compiler_for_an_ordinary_user(person: Person) ->
 
 
 def test_a_login_of_the_person_is_not_readable_by_other_agents(corral: Corral) -> None:
-    login = Path(corral.person) / ".claude" / ".credentials.json"
+    login = Path(corral.user_home) / ".claude" / ".credentials.json"
     login.parent.mkdir()
     login.write_text("secret login")
     corral.agent("mine", f"cat {login} $HOME/.claude/.credentials.json; echo x > x")

@@ -67,7 +67,7 @@ def check(corral: Corral, repo: Repo, model: ScriptedModel) -> None:
     assert run["status"] == "done"
     assert run["merge"]["status"] == "merged"
     assert "write it down" in (repo.folder / "said.txt").read_text()
-    told = str(model.asked[-1].body)
+    told = str(model.work_requests[-1].body)
     assert run["run"] in told, "the model was not given the run document"
     assert "+++ b/said.txt" in told, "the model was not given the change"
     assert '"status":"merged"' in told.replace("\\", "").replace('": "', '":"')

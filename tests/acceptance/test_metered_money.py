@@ -104,7 +104,7 @@ def test_many_requests_at_once_pass_a_limit_by_one_answer(corral: Corral) -> Non
     with ScriptedModel(turns) as model:
         agent = claude(corral, model, at_once)
         outcome = corral.run(corral.repo(), "t", "--agent", agent, "--retries", "0", "--budget", "1.0")
-        asked = len(model.asked)
+        asked = len(model.work_requests)
     assert outcome.code == 4, outcome
     assert asked == 3
     assert outcome.json["cost"]["usd"] == pytest.approx(asked * PRICE)

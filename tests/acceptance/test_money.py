@@ -351,7 +351,7 @@ def test_the_real_claude_is_stopped_within_one_turn(corral: Corral, repo: Repo) 
         corral.env["ANTHROPIC_API_KEY"] = "sk-scripted"
         corral("budget", "set", "--per-run", "1.0")
         outcome = corral.run(repo, "t", "--agent", "claude", "--retries", "0")
-        asked = model.asked
+        asked = model.work_requests
     assert outcome.code == 4, outcome
     assert outcome.json["status"] == "over_budget"
     assert outcome.attempt["cost"]["usd"] == pytest.approx(1.35, rel=0.05)

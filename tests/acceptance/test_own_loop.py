@@ -358,7 +358,7 @@ def test_killed_in_the_middle_its_session_goes_on(corral: Corral, repo: Repo, ag
     assert second["retry_of"] == first["id"]
     assert second["session"] == first["session"]
     assert set(second["files_changed"]) == {"half.txt", "whole.txt"}
-    last = str(model.asked[-1].body)
+    last = str(model.work_requests[-1].body)
     assert "do it" in last
     assert "half.txt" in last
 

@@ -54,7 +54,7 @@ def test_a_task_end_to_end(corral: Corral, repo: Repo, model: ScriptedModel) -> 
     assert attempt["sandbox"]["level"] in BOXED
     assert "a + b" in repo.read(attempt["branch"], "calc.py")
     assert repo.fingerprint() == before
-    assert "fix add" in str(model.asked[0].body)
+    assert "fix add" in str(model.work_requests[0].body)
     types = [event["type"] for event in corral.events()]
     for kind in ("started", "said", "called_tool", "tool_returned", "spent", "ended", "checked"):
         assert kind in types

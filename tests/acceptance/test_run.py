@@ -197,7 +197,7 @@ def test_files_of_the_task_are_named_to_the_agent(corral: Corral) -> None:
 
 def test_the_engines_commits_carry_the_persons_name(corral: Corral) -> None:
     repo = corral.repo()
-    (corral.person / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    (corral.user_home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
     corral.agent("mine", "echo x > x")
     attempt = corral.run(repo, "add x", "--agent", "mine").attempt
     assert repo.git("log", "-1", "--format=%an <%ae>|%cn", attempt["commit"]) == "Ada <ada@example.org>|Ada"

@@ -179,12 +179,12 @@ def test_the_command_line_wins_against_a_repository(corral: Corral) -> None:
 
 def test_secrets_of_a_home_are_shown_only_by_their_own_name(corral: Corral, repo: Repo) -> None:
     for name in (".ssh/id_rsa", ".ssh/known_hosts", ".aws/credentials", "notes.txt", ".bash_history"):
-        path = corral.person / name
+        path = corral.user_home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"content of {path.name}\n")
-    (corral.person / "way").symlink_to(corral.person / ".ssh" / "id_rsa")
+    (corral.user_home / "way").symlink_to(corral.user_home / ".ssh" / "id_rsa")
     words = "notes.txt .ssh/id_rsa .ssh/known_hosts .aws/credentials .bash_history way"
-    corral.agent("mine", f"cd {corral.person}; cat {words}; cd - >/dev/null; echo x > x")
+    corral.agent("mine", f"cd {corral.user_home}; cat {words}; cd - >/dev/null; echo x > x")
     broad = corral.run(repo, "t", "--agent", "mine", "--read", "~/**")
     assert broad.code == 0, broad
     assert broad.attempt["output"] == "content of notes.txt"
@@ -283,7 +283,7 @@ def test_what_cannot_be_meant_is_refused(
     outside.mkdir()
     (outside / "x").write_text("x")
     (repo.folder / "out").symlink_to(outside)
-    (corral.person / "away").symlink_to(outside)
+    (corral.user_home / "away").symlink_to(outside)
     texts = {"typo": 'wirte = ["src/**"]', "small": "memory_mb = 1", "broken": "memory_mb = ", "few": "processes = 1"}
     for name, text in texts.items():
         (corral.root / f"{name}.toml").write_text(text + "\n")
@@ -299,11 +299,11 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.slow
 def test_an_ordinary_user_is_held_to_the_same(person: Person) -> None:
     repo = person.repo(files={**FILES, ".agentignore": "docs/\n"})
-    (Path(person.person) / ".ssh").mkdir()
-    (Path(person.person) / ".ssh" / "id").write_text("secret\n")
-    (Path(person.person) / "notes").write_text("notes\n")
+    (Path(person.user_home) / ".ssh").mkdir()
+    (Path(person.user_home) / ".ssh" / "id").write_text("secret\n")
+    (Path(person.user_home) / "notes").write_text("notes\n")
     person.agent(
-        "mine", f"cat docs/d.txt {person.person}/.ssh/id {person.person}/notes; echo y > a.txt; echo x > src/x"
+        "mine", f"cat docs/d.txt {person.user_home}/.ssh/id {person.user_home}/notes; echo y > a.txt; echo x > src/x"
     )
     outcome = person.run(repo, "t", "--agent", "mine", "--write", "src/**", "--read", "~/**")
     assert outcome.code == 0, outcome

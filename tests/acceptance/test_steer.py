@@ -37,7 +37,7 @@ def test_the_real_claude_is_told_while_it_works(corral: Corral, repo: Repo) -> N
             let_go(corral)
             outcome = run.end()
         assert outcome.code == 0, outcome
-        assert "also write b.txt" in str(model.asked[1].body)
+        assert "also write b.txt" in str(model.work_requests[1].body)
         assert len(outcome.json["nodes"][0]["attempts"]) == 1
     assert any(event["type"] == "heeded" and event["text"] == "also write b.txt" for event in corral.events())
 

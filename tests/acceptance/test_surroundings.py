@@ -73,7 +73,7 @@ def test_files_whose_names_are_no_text(ready: Corral, repo: Repo) -> None:
 )
 def test_strange_variables_do_no_harm(ready: Corral, repo: Repo, env: dict[str, str]) -> None:
     if "XDG_CONFIG_HOME" in env:
-        settings = ready.person / ".config" / "corral"
+        settings = ready.user_home / ".config" / "corral"
         settings.parent.mkdir()
         settings.symlink_to(ready.config_file.parent)
     outcome = ready("run", "Zürich ✓", "--repo", repo.folder, "--agent", "mine", "--check", "test -f x", env=env)

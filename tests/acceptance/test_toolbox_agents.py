@@ -88,6 +88,6 @@ def test_the_real_agent_calls_its_toolbox(corral: Corral, real: Real, model: Scr
         assert repo.read(outcome.attempt["branch"], "notes.txt") == "seen redround"
     reports = [event for event in corral.events() if event["type"] == "reported"]
     assert [(each["text"], each["percent"]) for each in reports] == [("half way", 50.0)]
-    told = str(model.asked[-1].body)
+    told = str(model.work_requests[-1].body)
     assert outcome.json["run"] in told, "it was not told who is there"
     assert "letters_waiting" in told

@@ -61,7 +61,7 @@ def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
         Lineage(stored(engine)).add(
             Child(run=run, root="aaa1", parent="aaa1", node="main", attempt="aaa1-1", depth=1, budget_usd=None, at=1.0)
         )
-    assert engine.drives.take_over("aaa1")
+    assert engine.active_runs.take_over("aaa1")
     owners = [stored(engine).run(run).owner for run in ("aaa1", "aaa2", "aaa3")]
     assert owners == [engine._context.owner, engine._context.owner, "third-machine/boot/1/1"]
     assert [stored(engine).epoch(run) for run in ("aaa1", "aaa2", "aaa3")] == [2, 2, 1]
@@ -70,18 +70,18 @@ def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
 def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 60)
     with pytest.raises(BadRequest, match=r"driven by another process \(a process on another-machine\)") as told:
-        engine.drives.own("aaa1")
+        engine.active_runs.own("aaa1")
     assert re.search(r"in [3-6][0-9] s", told.value.hint)
     assert "--force" in told.value.hint
     assert stored(engine).epoch("aaa1") == 1
-    engine.drives.own("aaa1", force=True)
+    engine.active_runs.own("aaa1", force=True)
     assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
 def test_a_lease_from_before_the_clock_was_set_back_is_out(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 3600)
     assert "does not answer" in (run_document.build(stored(engine), "aaa1").reason or "")
-    engine.drives.own("aaa1")
+    engine.active_runs.own("aaa1")
     assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
@@ -196,9 +196,9 @@ def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path:
         add(engine, "aaa1", ELSEWHERE, lease_seconds)
         with stopped(OWNS_AND_HOLDS, tmp_path / "lock", str(stored(engine).path)) as pid:
             if force:
-                assert (engine.drives.end_suspended(pid) or 0) > 0
-                engine.drives.own("aaa1", force=True)
-            with locks.wait_by(locks.WaitPolicy(print, engine.drives.end_suspended)):
+                assert (engine.active_runs.end_suspended(pid) or 0) > 0
+                engine.active_runs.own("aaa1", force=True)
+            with locks.wait_by(locks.WaitPolicy(print, engine.active_runs.end_suspended)):
                 wait_for_lock(tmp_path / "lock", print)
             assert not process_identity.started_at(pid)
 
@@ -223,7 +223,7 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(e
             stored(engine).cool_down("a", 1.0, "no")
         assert f"kill -9 {pid}" in told.value.hint
     with stopped(WRITES, file) as pid:
-        assert engine.drives.unblock(force=True) == 0.0  # it drives no run of ours: left alone
+        assert engine.active_runs.unblock(force=True) == 0.0  # it drives no run of ours: left alone
         assert stored(engine).blocked_by() == pid
     for lease_seconds, force in ((-1, False), (60, True)):
         with contextlib.closing(sqlite3.connect(file)) as database:
@@ -233,6 +233,6 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(e
         add(engine, "aaa1", ELSEWHERE, lease_seconds)
         with stopped(WRITES, file, "owns the run") as pid:
             assert stored(engine).blocked_by() == pid
-            assert (engine.drives.unblock() > 0) == (lease_seconds > 0)
-            assert engine.drives.unblock(force=force) == 0.0
-            assert engine.drives.take_over("aaa1", force=force)
+            assert (engine.active_runs.unblock() > 0) == (lease_seconds > 0)
+            assert engine.active_runs.unblock(force=force) == 0.0
+            assert engine.active_runs.take_over("aaa1", force=force)

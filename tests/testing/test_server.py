@@ -205,4 +205,4 @@ def test_what_asks_for_work_is_told_from_probes_counts_and_titles():
         post(model.url, PATH, {"model": "m", "messages": []})
         send(model.url, "HEAD", "/")
         assert len(model.requests) == 5
-        assert model.asked == model.requests[:1]
+        assert model.work_requests == model.requests[:1]

@@ -138,7 +138,7 @@ class _Plan(Struct):
     def subtasks(self) -> list[str]:
         return [each.status for phase in self.phases for each in (*phase.subtasks, *phase.chunks)]
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Tell whether all is built and its own QA has approved it."""
         done = self.subtasks()
         return bool(done) and set(done) == {"completed"} and self._qa() == "approved"
@@ -218,7 +218,7 @@ class AutoClaudeConversation:
         said = "\n".join(self._kept)
         message = self._last.message if self._last else ""
         failed = self._last is not None and self._last.phase == "failed"
-        if end.code == 0 and plan and plan.whole() and not failed:
+        if end.code == 0 and plan and plan.is_complete() and not failed:
             return [Ended(ok=True, text=message or plan.words())]
         if end.code != 0 or plan is None:
             words = message if failed else f"{said}\n{end.stderr}"

@@ -71,7 +71,7 @@ class AccountRateLimit:
                 self._note(f"{self._account} may be asked {self._most} times a minute: it waits {wait:.0f} s")
             await asyncio.sleep(wait)
 
-    def told(self, status: int, fields: Sequence[tuple[str, str]]) -> None:
+    def learn(self, status: int, fields: Sequence[tuple[str, str]]) -> None:
         """Learn from an answer how the limits of the account stand."""
         now = time.time()
         if status == TOO_MANY:
@@ -99,7 +99,7 @@ class Admission:
         self.rate_limit: AccountRateLimit | None = None
         self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
 
-    async def dressed(self) -> ResolvedAgent:
+    async def resolve_agent(self) -> ResolvedAgent:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
         dressed = await program_variant.resolve_variant(
             self._resolver(self.attempt.agent, self.attempt.account), self.host.state
@@ -115,7 +115,7 @@ class Admission:
         if cooling and other:
             self.events.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
             self.attempt.account = other
-            return await self.dressed()
+            return await self.resolve_agent()
         return dressed
 
     async def may_start(self, dressed: ResolvedAgent) -> bool:
@@ -181,7 +181,7 @@ class Admission:
                  if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
         choices = [choice for choice in self.node.fallback if choice.name not in tried]
         kind = self.node.task.type
-        found = affordable_fallback.cheapest(self.events.store, self._resolver, choices, kind, refusal.left)
+        found = affordable_fallback.cheapest(self.events.store, self._resolver, choices, kind, refusal.remaining_usd)
         if found is None:
             return None
         self.record.cheaper = found[0]

@@ -44,7 +44,7 @@ class AgentQuestions:
         self._waiting: set[asyncio.Task[None]] = set()
         self._count = 0
 
-    def heard(self, asked: Asked) -> None:
+    def on_asked(self, asked: Asked) -> None:
         """Ask a person what was not answered at once."""
         if asked.answer:
             return
@@ -63,7 +63,9 @@ class AgentQuestions:
         task.add_done_callback(self._waiting.discard)
 
     async def _pass_on(self, asked: Asked, ask: str, entry: Entry) -> None:
-        with self._events.held_by(entry) if asked.ask else nullcontext():  # it does not wait for what has no name
+        with (
+            self._events.waiting_for_answer(entry) if asked.ask else nullcontext()
+        ):  # it does not wait for what has no name
             entry = await self._run_questions.answer(entry)
         if entry.answered_by == "corral":
             return

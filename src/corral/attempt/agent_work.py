@@ -72,7 +72,7 @@ class AgentWork:
             record.outcome = "stopped"
             self.events.step("collected")
             return
-        resolved = await self._admission.dressed()
+        resolved = await self._admission.resolve_agent()
         if not await self._admission.may_start(resolved):
             return
         self.hooks = resolved.hooks
@@ -133,7 +133,7 @@ class AgentWork:
             model=self.attempt.model,
             session=self.attempt.session if record.continues else None,
             interrupted=record.continues is not None,
-            budget_usd=self.events.budget.left(),
+            budget_usd=self.events.budget.left_usd(),
             read_only=self.node.task.read_only,
             number=self.attempt.number,
             mcp=resolved.servers(),
@@ -155,7 +155,7 @@ class AgentWork:
         tools = self.toolbox if self._has_tools() else None
         count = self.events.budget.count
         count.ended = self._watch_money
-        return AgentListeners(self._hear, self.guard.reached, self._meter, tools, self._admission.rate_limit, count)
+        return AgentListeners(self._hear, self.guard.on_host, self._meter, tools, self._admission.rate_limit, count)
 
     async def _worked(self, scene: TurnContext, asked: AgentTask, messages: FileMail | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -190,16 +190,16 @@ class AgentWork:
 
     def _hear(self, event: Event) -> None:
         self.events.emit(event)
-        self._turns.heard(event)
-        self.guard.heard(event, (self.machine.path_of(self.workspace),))
+        self._turns.on_event(event)
+        self.guard.on_event(event, (self.machine.path_of(self.workspace),))
         if isinstance(event, Asked):
-            self._questions.heard(self.events.redactor.value(event))
+            self._questions.on_asked(self.events.redactor.value(event))
         self._watch_money()
 
     def _meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
         self.events.budget.meter(model, tokens, answer)
         if self.events.gauge is not None:
-            self.events.gauge.metered(model, tokens)
+            self.events.gauge.note_metered(model, tokens)
         self._watch_money()
 
     def _asked_nobody(self) -> bool:

@@ -133,7 +133,7 @@ class AttemptBudget:
         """Return the limits that were set anywhere, also those of other agents and repositories."""
         return [*self._terms.budget.limits, *self._ledger.limits()]
 
-    def left(self) -> float | None:
+    def left_usd(self) -> float | None:
         """Return what it may spend at most, by every limit, itself left out; None where nothing limits it."""
         found: list[float] = []
         for bound in self._bounds:
@@ -148,7 +148,7 @@ class AttemptBudget:
         return (spent + self.below_usd(), reserved) if own else (spent, reserved)
 
     @property
-    def spent(self) -> float:
+    def spent_usd(self) -> float:
         """Return what it has spent so far, as far as that is known."""
         return max(self._spent, self._attempt.cost.usd or 0.0, self._terms.fixed_usd or 0.0)
 
@@ -156,13 +156,13 @@ class AttemptBudget:
 
     def meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
         """Count what passed between the agent and its provider."""
-        self._known.add(model, tokens.limited, answer)
+        self._known.add(model, tokens.within_limits, answer)
         if self._may_price:
-            self._count(self._known.metered())
-        self._count_tokens(self.metered)
+            self._count(self._known.metered_cost())
+        self._count_tokens(self.metered_tokens)
 
     @property
-    def metered(self) -> Tokens:
+    def metered_tokens(self) -> Tokens:
         return self._known.tokens
 
     @property
@@ -177,20 +177,20 @@ class AttemptBudget:
             return False
         return bool(self._bounds) or (self._loading is not None and self._loading.done())
 
-    def reported(self, usd: float, tokens: Tokens) -> None:
+    def count_reported(self, usd: float, tokens: Tokens) -> None:
         """Count what the agent itself says it spent."""
         if self._terms.fixed_usd is None:
             self._count(Cost(usd, "reported"))
         self._count_tokens(tokens)
 
-    def besides(self, usd: float) -> None:
+    def count_other_agent(self, usd: float) -> None:
         """Count what another agent cost that worked for this attempt: the meter of its own agent does not see it."""
         self._known.beside_usd += usd
 
     def count_reported_tokens(self, tokens: Tokens) -> None:
         """Count what an agent says that knows no prices."""
         if self._may_price and self._attempt.cost.usd is None:
-            self._count(self._known.computed(tokens))
+            self._count(self._known.computed_cost(tokens))
         self._count_tokens(tokens)
 
     @property
@@ -220,7 +220,7 @@ class AttemptBudget:
         """
         if not self._bounds or self._terms.local or self._terms.fixed_usd is not None:
             return True
-        dearest, left = self._known.highest_usd(besides=self.count.open), self.left()
+        dearest, left = self._known.highest_usd(besides=self.count.open), self.left_usd()
         each = self._expected[0] if dearest is None else dearest
         return left is None or self._spent + requests * each <= left + TINY
 
@@ -241,7 +241,7 @@ class AttemptBudget:
         if usd <= self._held and grown < GROWS * self._held and now - self._wrote_at < WRITE_SECONDS:
             return
         self._written, self._wrote_at = usd, now
-        tokens = max(self.metered, self._attempt.tokens, key=lambda each: each.total)
+        tokens = max(self.metered_tokens, self._attempt.tokens, key=lambda each: each.total)
         self._ledger.spend(self._attempt.id, usd, cost.source, tokens)
         self._warn()
         if usd > limits.WARN * self._held:
@@ -252,7 +252,7 @@ class AttemptBudget:
     def _hold_more(self) -> None:
         """Ask for as much again, or for all that is left."""
         for _ in range(2):  # another process may have been quicker
-            left = self.left()
+            left = self.left_usd()
             wanted = 0.0 if left is None else min(left, 2 * max(self._spent, self._held))
             if wanted <= self._held:
                 return
@@ -289,7 +289,7 @@ class AttemptBudget:
             spent, (_, others) = self._held_in(bound)[0], self._held_in(bound, besides=self._attempt.id)
             limit = structs.replace(bound.limit, usd=bound.limit.usd + self._ledger.allowed(bound))
             found.append(Refusal(limit, spent, others, wanted))
-        return min(found, key=lambda refusal: refusal.left, default=None)
+        return min(found, key=lambda refusal: refusal.remaining_usd, default=None)
 
     # --- the end
 
@@ -301,7 +301,7 @@ class AttemptBudget:
             return self._attempt.cost if fixed is None else Cost(fixed, "fixed")
         if terms.fixed_usd is not None:
             return Cost(terms.fixed_usd, "fixed")
-        found = self._known.settled(self._note, whole=self.reported_whole)
+        found = self._known.settled_cost(self._note, whole=self.reported_whole)
         if found.usd is not None:
             # Its own word does not settle requests without a price; a model that runs here has none.
             partly = not terms.local and (not self._known.whole or self.unpriced_requests)
@@ -333,7 +333,7 @@ class AttemptBudget:
             cost = structs.replace(cost, usd=line.spent, source=line.source)
         if line.notional and (cost.usd or cost.reserved_usd):
             cost = structs.replace(cost, notional=True)
-        self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.limited
+        self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.within_limits
         self._ledger.settle(self._attempt, cost.usd or 0.0, time.time(), cost.reserved_usd)
 
     def _clean_cost(self, cost: Cost) -> Cost:
@@ -357,7 +357,7 @@ class AttemptBudget:
     def _still_wanted(self) -> float:
         """Return what it takes to finish: once more what such an attempt costs, and the run's other open tasks."""
         usual, expected = self._expected
-        once = usual if expected == "fixed" else max(raises.likely(usual, expected), raises.MARGIN * self.spent)
+        once = usual if expected == "fixed" else max(raises.likely(usual, expected), raises.MARGIN * self.spent_usd)
         if self.over is None or self.over.limit.window == "node":
             return once
         return once + raises.needed_usd(self._store, self._record.run, besides=self._record.node)

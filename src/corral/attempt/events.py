@@ -74,7 +74,7 @@ class AttemptEvents:
         self.settle_tokens()
         self.budget.reported_whole &= self.ended is not None
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
-        self._metered_before = self.budget.metered
+        self._metered_before = self.budget.metered_tokens
         self.ended = None
 
     def run_questions(self) -> RunQuestions:
@@ -82,7 +82,7 @@ class AttemptEvents:
         return RunQuestions(self.record.run, self._store, self._listen)
 
     @contextmanager
-    def held_by(self, entry: Entry) -> Generator[None]:
+    def waiting_for_answer(self, entry: Entry) -> Generator[None]:
         """Remember, where every process sees it, that its agent waits for an answer; for as long as it does."""
         self.record.held_by = (*self.record.held_by, entry.id)
         self.step(self.record.phase)
@@ -96,15 +96,15 @@ class AttemptEvents:
     def store(self) -> Store:
         return self._store
 
-    def besides(self, tokens: Tokens, usd: float | None) -> None:
+    def count_other_agent(self, tokens: Tokens, usd: float | None) -> None:
         """Count what another agent used up for this attempt."""
         self.attempt.tokens += tokens
         self._tokens_before += tokens
         if usd := usd_or_none(usd):
             self._usd_before += usd
-            self.budget.besides(usd)
+            self.budget.count_other_agent(usd)
             self.attempt.cost = Cost(dollars((self.attempt.cost.usd or 0.0) + usd), "reported")
-            self.budget.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
+            self.budget.count_reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -126,7 +126,7 @@ class AttemptEvents:
                 event = structs.replace(event, computed_usd=dollars(usd))
                 body = ENCODER.encode(event)
         elif isinstance(event, Filled) and self.gauge is not None:
-            self.gauge.told(event.tokens, event.window)
+            self.gauge.note_reported(event.tokens, event.window)
         elif isinstance(event, Rationed):
             self._note_quota(event)
         if len(body) > MOST_TEXT:
@@ -164,7 +164,7 @@ class AttemptEvents:
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
-        metered = self._tokens_before + self.budget.metered.less(self._metered_before).limited
+        metered = self._tokens_before + self.budget.metered_tokens.less(self._metered_before).within_limits
         told_all = self.ended is not None and self.ended.ok
         if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
             self.attempt.tokens = metered
@@ -239,14 +239,14 @@ class AttemptEvents:
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""
-        self.attempt.tokens = self._tokens_before + spent.tokens.limited
+        self.attempt.tokens = self._tokens_before + spent.tokens.within_limits
         own = usd_or_none(spent.usd)
         usd = None if own is None else usd_or_none(self._usd_before + own)
         if usd is None or usd < (self.attempt.cost.usd or 0.0):
             self.budget.count_reported_tokens(self.attempt.tokens)
             return
         self.attempt.cost = Cost(dollars(usd), "reported")
-        self.budget.reported(usd, self.attempt.tokens)
+        self.budget.count_reported(usd, self.attempt.tokens)
 
 
 def _cut(event: Event) -> Event:

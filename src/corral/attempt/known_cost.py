@@ -43,15 +43,15 @@ class KnownCost:
 
     def highest_usd(self, besides: Container[int] = ()) -> float | None:
         """Return what the dearest answer cost, but for some that have not ended; None where none has a price."""
-        self.metered()
+        self.metered_cost()
         return max((usd for answer, usd in self._priced.items() if answer not in besides), default=None)
 
     def has_price(self, answer: int) -> bool:
         """Tell whether the price of an answer is known, as far as it was metered."""
-        self.metered()
+        self.metered_cost()
         return answer in self._priced or answer not in self._answers
 
-    def metered(self) -> Cost:
+    def metered_cost(self) -> Cost:
         """Return what all answers with a price cost; unknown where there is none."""
         for answer in sorted(self._unpriced):
             model, tokens = self._answers[answer]
@@ -63,13 +63,13 @@ class KnownCost:
             return Cost()
         return Cost(round(sum(self._priced.values()) + self.beside_usd, 9), "metered")
 
-    def computed(self, tokens: Tokens) -> Cost:
+    def computed_cost(self, tokens: Tokens) -> Cost:
         """Return what tokens cost that the agent itself reports."""
         if tokens == Tokens():
             return Cost()
         return self.prices.cost(self._attempt.model, tokens, local=self.local)
 
-    def settled(self, note: Callable[[str], None], *, whole: bool) -> Cost:
+    def settled_cost(self, note: Callable[[str], None], *, whole: bool) -> Cost:
         """Return what it cost as far as that is known; a contradiction is noted.
 
         `whole`: the agent reported to its end. One that was cut reports too little without contradicting the meter.
@@ -77,7 +77,7 @@ class KnownCost:
         reported = self._attempt.cost
         if not self._answers:
             return self._by_its_word(reported, note)
-        metered = self.metered()
+        metered = self.metered_cost()
         found = limits.settled_cost(reported, metered)
         if found.disputed is True and not whole and found.source == "metered":
             return structs.replace(found, disputed=UNSET)
@@ -86,7 +86,7 @@ class KnownCost:
         return found
 
     def _by_its_word(self, reported: Cost, note: Callable[[str], None]) -> Cost:
-        computed = self.computed(self._attempt.tokens)
+        computed = self.computed_cost(self._attempt.tokens)
         if reported.usd is None:
             return Cost() if computed.usd is None else Cost(dollars(computed.usd), computed.source)
         if computed.usd and reported.usd > CENTS * computed.usd and computed.usd > 0.001:

@@ -22,7 +22,7 @@ class AttemptRun(Protocol):
 
     @property
     def record(self) -> AttemptRecord: ...
-    async def carry_out(self) -> None: ...
+    async def execute(self) -> None: ...
     def steer(self, text: str) -> bool: ...
     def condense(self, by: str) -> bool: ...
     def stop(self) -> None: ...
@@ -37,11 +37,11 @@ def local_attempts(plan: RunPlan, toolbox_context: RunContext) -> AttemptFactory
     store = toolbox_context.store
     repository = repository_of(plan, store.folder)
 
-    def course(record: AttemptRecord, node: Node) -> AttemptRun:
+    def make_attempt_run(record: AttemptRecord, node: Node) -> AttemptRun:
         host = host_of(plan, node.task, repository, store.folder, record)
         where = AttemptMachine(LocalMachine(host), host)
         attempt_events = AttemptEvents(record, store, toolbox_context.listen, node.task)
         toolbox = AttemptToolbox(toolbox_context, attempt_events, node, where)
         return AttemptRunner(attempt_events, node, toolbox_context.connect_agent, where, toolbox)
 
-    return course
+    return make_attempt_run

@@ -47,7 +47,7 @@ class AttemptRunner:
     def node(self) -> Node:
         return self._work.node
 
-    async def carry_out(self) -> None:
+    async def execute(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
 
         The workspace is removed only when all that was done in it is safe; whatever else happens, it stays.

@@ -165,12 +165,12 @@ class Turns:
     def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
         self._toolbox.new_turn()
         self.host.keep("prompt-next.txt", told)
-        left = self.events.budget.left()
+        left = self.events.budget.left_usd()
         return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     # --- a window that is full
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Watch the agent's steps: between two of them it may be led over into a fresh session."""
         if isinstance(event, CalledTool):
             self._open.add(event.call)
@@ -230,7 +230,7 @@ class Turns:
         if not self._policy.agent or self._shrunk:
             return made, "rules"
         told = summarising.question(task, facts, most)
-        answer = await summarising.ask(self.host, self._policy.agent, told, self.events.besides)
+        answer = await summarising.ask(self.host, self._policy.agent, told, self.events.count_other_agent)
         if not answer.text.strip() or len(answer.text) > 2 * most + 2000:
             self.events.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
             return made, "rules"

@@ -50,7 +50,7 @@ class RunQuestions:
         return self._store.inbox.of_run(self.run)
 
     def waiting(self) -> list[Entry]:
-        return [entry for entry in self.entries() if entry.open]
+        return [entry for entry in self.entries() if entry.is_open]
 
     def next_deadline(self) -> float | None:
         """Return when the next answer comes by itself; None if nothing waits."""
@@ -64,7 +64,7 @@ class RunQuestions:
                 now = time.time()
                 self._store.inbox.answer_due(now)
                 found = self._store.inbox.find(entry.id)
-                if found is None or not found.open:
+                if found is None or not found.is_open:
                     return found or entry
                 await bell.listen(min(1.0, max(0.0, found.deadline - now)))
         finally:
@@ -72,7 +72,7 @@ class RunQuestions:
 
     def withdraw(self, why: str, attempt: str | None = None) -> None:
         """Take back what is open: nobody would hear the answer."""
-        if any(entry.open and attempt in (None, entry.attempt) for entry in self._store.inbox.of_run(self.run)):
+        if any(entry.is_open and attempt in (None, entry.attempt) for entry in self._store.inbox.of_run(self.run)):
             self._store.inbox.withdraw(self.run, why, time.time(), attempt)
 
     def note_outcome(self, entry: Entry, outcome: str) -> None:

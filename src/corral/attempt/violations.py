@@ -46,7 +46,7 @@ class AttemptGuard:
         self._events.redactor = Redactor({**likely_secrets(os.environ), **given, "toolbox": token})
         return self._events.redactor
 
-    def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+    def on_host(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""
         needless = not allowed and host in self._needless
         if not needless:
@@ -66,7 +66,7 @@ class AttemptGuard:
             names = ", ".join(self._needless)
             self._events.emit(Noted(f"refused without more words, since its agent works without them: {names}"))
 
-    def heard(self, event: Event, own: Sequence[str]) -> None:
+    def on_event(self, event: Event, own: Sequence[str]) -> None:
         """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""
         if isinstance(event, CalledTool):
             host, home = self._host, str(Path.home())

@@ -43,7 +43,7 @@ class ActiveRuns:
     def __contains__(self, run: str) -> bool:
         return run in self._loops
 
-    async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
+    async def execute_owned(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
         from corral.engine import telemetry  # noqa: PLC0415
 
@@ -76,7 +76,7 @@ class ActiveRuns:
             drive.stop(self.stopping)
         try:
             await base_pins.hold(self._store, run)
-            await drive.to_the_end()
+            await drive.execute()
             await base_pins.release(self._store, run)
         finally:
             del self._loops[run]
@@ -100,7 +100,7 @@ class ActiveRuns:
 
     # --- runs below others
 
-    async def drive(self, run: str, listen: Listener) -> Run:
+    async def execute(self, run: str, listen: Listener) -> Run:
         return await self._driver.drive(run, listen)
 
     async def resume(self, run: str, listen: Listener) -> Run:
@@ -145,7 +145,7 @@ class ActiveRuns:
 
     # --- whose a run is
 
-    def orphaned(self, run: str) -> bool:
+    def is_orphaned(self, run: str) -> bool:
         """Tell whether no process drives a run."""
         return run_status.is_orphaned(self._store.run(run).owner)
 

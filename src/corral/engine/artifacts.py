@@ -191,7 +191,7 @@ class Artifacts:
 
     # --- kept
 
-    async def kept(self, attempt: str) -> list[Snapshot]:
+    async def snapshots(self, attempt: str) -> list[Snapshot]:
         """Return what is kept of an attempt, oldest first."""
         from corral.engine import restore as keeping  # noqa: PLC0415
 

@@ -47,7 +47,7 @@ class Control:
         if self._store.run(run).status not in OPEN:
             raise BadRequest(f"run {run} is over: {self._store.run(run).status}", hint="see `corral ls`")
         self._check_node(run, node)
-        if self._active_runs.orphaned(run):
+        if self._active_runs.is_orphaned(run):
             with self._store.transaction():
                 if node is None:
                     self._store.move_run(run, "paused", f"paused by {by}", None)
@@ -67,7 +67,7 @@ class Control:
         """Let a paused node go on."""
         run = self._store.find(name)
         self._check_node(run, node)
-        if self._active_runs.orphaned(run):
+        if self._active_runs.is_orphaned(run):
             self._store.move_node(run, NodeState(id=node))
             return f"`{node}` goes on with the run: corral resume {run}"
         answer = await self._answer(run, self.order(run, "unpause", by, node))
@@ -84,14 +84,14 @@ class Control:
         order = self.order(run, "steer", by, text)
         if (answer := await self._answer(run, order)) is not None:
             return answer
-        if self._active_runs.orphaned(run) or record.status == "limited":
+        if self._active_runs.is_orphaned(run) or record.status == "limited":
             return f"kept: it is told when run {run} goes on (corral resume {run})"
         return "kept: it is told at the next turn"
 
     async def condense(self, name: str, by: str) -> str:
         """Have the agents of a run go on in fresh sessions from summaries; return what became of it, in words."""
         run = self._store.find(name)
-        if self._store.run(run).status not in OPEN or self._active_runs.orphaned(run):
+        if self._store.run(run).status not in OPEN or self._active_runs.is_orphaned(run):
             raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
         order = self.order(run, "condense", by)
         return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
@@ -166,7 +166,7 @@ class Control:
         self._active_runs.poke(run)
         bell, until = self._store.watch(), time.monotonic() + ANSWER_SECONDS
         try:
-            while time.monotonic() < until and not self._active_runs.orphaned(run):
+            while time.monotonic() < until and not self._active_runs.is_orphaned(run):
                 answer = self._store.order_answer(order)
                 if answer is not None:
                     return answer

@@ -81,7 +81,7 @@ class Engine:
 
     def store_removed(self) -> StoreTrouble | None:
         """Return what is wrong if the store's files are gone or others took their place."""
-        return self._store.removed()
+        return self._store.removal_error()
 
     def flush(self) -> None:
         """Write down the events that are kept back for a moment."""
@@ -115,10 +115,10 @@ class Engine:
         """What people want of runs that go on."""
         from corral.engine.control import Control  # noqa: PLC0415
 
-        return Control(self._context, self, self.drives, self.money)
+        return Control(self._context, self, self.active_runs, self.money)
 
     @cached_property
-    def drives(self) -> ActiveRuns:
+    def active_runs(self) -> ActiveRuns:
         """What this process drives."""
         from corral.engine.active_runs import ActiveRuns  # noqa: PLC0415
 
@@ -129,28 +129,28 @@ class Engine:
         """What happened: runs and events."""
         from corral.engine.views.history import History  # noqa: PLC0415
 
-        return History(self._context, self.drives)
+        return History(self._context, self.active_runs)
 
     @cached_property
     def inbox(self) -> Inbox:
         """What waits for a person."""
         from corral.engine.inbox.inbox import Inbox  # noqa: PLC0415
 
-        return Inbox(self._context, self, self.drives, self.merges, self.money)
+        return Inbox(self._context, self, self.active_runs, self.merges, self.money)
 
     @cached_property
     def merges(self) -> Merges:
         """How work lands, and is taken back."""
         from corral.engine.merge.api import Merges  # noqa: PLC0415
 
-        return Merges(self._context, self, self.drives, self._take_choice)
+        return Merges(self._context, self, self.active_runs, self._take_choice)
 
     @cached_property
     def money(self) -> Money:
         """What runs cost."""
         from corral.engine.budget.money import Money  # noqa: PLC0415
 
-        return Money(self._context, self.drives.poke)
+        return Money(self._context, self.active_runs.poke)
 
     @property
     def queue(self) -> RunQueue:
@@ -164,7 +164,7 @@ class Engine:
         """What people ask for, until it is a run."""
         from corral.engine.planning.requests import Requests  # noqa: PLC0415
 
-        return Requests(self._context, self.money, lambda: self.drives.stopping)
+        return Requests(self._context, self.money, lambda: self.active_runs.stopping)
 
     @cached_property
     def triggers(self) -> Triggers:
@@ -209,9 +209,9 @@ class Engine:
     def show(self, name: str) -> Run:
         return run_document.build(self._store, self._store.find(name))
 
-    def driven(self, name: str) -> bool:
+    def is_active(self, name: str) -> bool:
         """Tell whether some process drives a run."""
-        return not self.drives.orphaned(self._store.find(name))
+        return not self.active_runs.is_orphaned(self._store.find(name))
 
     async def examine(self) -> Doctor:
         """Look at everything a run needs."""
@@ -239,10 +239,10 @@ class Engine:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         return await self.requests.submit(request, say)
 
-    async def drive(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
+    async def execute(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
         """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
         with during_run():
-            await self.drives.to_the_end(run, listen, patient=patient)
+            await self.active_runs.execute_owned(run, listen, patient=patient)
             await self.merges.merge_automatically(run, listen)
             return run_document.build(self._store, run)
 
@@ -254,16 +254,16 @@ class Engine:
         run = self._with_expiry(name)
         if self._store.run(run).status not in OPEN:
             return run_document.build(self._store, run)
-        await self.drives.wait_until_unblocked(say, force=force)
+        await self.active_runs.wait_until_unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
         bell = self._store.watch()
         try:
             while self._store.run(run).status in OPEN:
-                if run not in self.drives and self.drives.take_over(run, force=force):
+                if run not in self.active_runs and self.active_runs.take_over(run, force=force):
                     self.control.order(run, "stop", by)  # its owner may have taken the first one
-                    return await self.drive(run, _ignore_event)
-                if not told and time.monotonic() - started > PATIENCE_SECONDS and run not in self.drives:
+                    return await self.execute(run, _ignore_event)
+                if not told and time.monotonic() - started > PATIENCE_SECONDS and run not in self.active_runs:
                     say(self.control.waits_for(run, order))
                     told = True
                 await bell.listen(0.5)
@@ -287,9 +287,9 @@ class Engine:
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
             )
             raise BadRequest(f"run {run} is over: {record.status}", hint=again)
-        self.drives.unblock(force=force)
-        self.drives.own(run, force=force)
-        return await self.drive(run, listen, patient=patient)
+        self.active_runs.unblock(force=force)
+        self.active_runs.own(run, force=force)
+        return await self.execute(run, listen, patient=patient)
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
         """Go on with a run by a flow file that was changed."""
@@ -298,15 +298,15 @@ class Engine:
         run = self._store.find(name)
         request = structs.replace(request, repo=self._store.run(run).plan.repo)
         flow = (await submit.prepare(request, self.home, self.requests.track_records)).plan.flow
-        self.drives.own(run)
+        self.active_runs.own(run)
         redo.apply_changed_flow(self._store, run, flow, say)
-        return await self.drive(run, listen, patient=patient)
+        return await self.execute(run, listen, patient=patient)
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""
         from corral.engine.planning import redo  # noqa: PLC0415
 
         run = self._with_expiry(name)
-        self.drives.own(run)
+        self.active_runs.own(run)
         redo.redo_nodes(self._store, run, node, say)
-        return await self.drive(run, listen, patient=patient)
+        return await self.execute(run, listen, patient=patient)

@@ -68,7 +68,7 @@ class RunLoop:
         self._fence = run_fence.current()
         self._store_removed = False
 
-    async def to_the_end(self) -> None:
+    async def execute(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
         get_or_make_key(self.store.folder)  # before any attempt remembers what is around it
         try:
@@ -128,7 +128,7 @@ class RunLoop:
         if node is None:
             self._pausing = f"paused by {by}"
         else:
-            self.schedule.hold(node)
+            self.schedule.pause(node)
             self.store.move_node(self.run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
             self.note(StatusChanged("node", node, "paused", f"by {by}"), node)
         for attempt_run in self.attempts.values():
@@ -183,9 +183,9 @@ class RunLoop:
         now = time.time()
         with self.store.transaction():
             freed = self._slots.open_turn(now)
-            over = [*self._gates.answered(), *(self._merges.ended() if self._merges else ())]
+            over = [*self._gates.take_answered(), *(self._merges.take_ended() if self._merges else ())]
             self._take_variations()
-            answered = [action for settle in over for action in self.schedule.ended(settle)]
+            answered = [action for settle in over for action in self.schedule.end_node(settle)]
             decided = self.schedule.decide(now)
             if self._slots.close_turn(self.schedule.waiting):
                 self.note(Noted("waits: as many are at work as [limits] allow"))
@@ -217,10 +217,10 @@ class RunLoop:
         if self._slots.waiting:
             wait = LOOK_AGAIN_SECONDS if wait is None else min(wait, LOOK_AGAIN_SECONDS)
         idle = wait is None and not records and not self._attempt_tasks and not merging and not self._wake.is_set()
-        if idle and self.schedule.held and not self._gates.waiting:
-            self._move("paused", "paused: " + ", ".join(sorted(self.schedule.held)))
+        if idle and self.schedule.paused_nodes and not self._gates.waiting:
+            self._move("paused", "paused: " + ", ".join(sorted(self.schedule.paused_nodes)))
             return True, None, []
-        if idle and (self._left() or (self._gates.waiting and not self.patient)):
+        if idle and (self._nodes_left_to_user() or (self._gates.waiting and not self.patient)):
             self._leave_to_user()
             return True, None, []
         if (deadline := self._gates.next_deadline()) is not None:
@@ -249,7 +249,7 @@ class RunLoop:
             case AskAtGate() | Choose():
                 self._ask(action)
             case StartMerge():
-                self._land(action.node)
+                self._merge(action.node)
             case _:
                 pass
         return None
@@ -275,7 +275,7 @@ class RunLoop:
                 del self._attempt_tasks[attempt]
                 self._slots.over(attempt)
                 task.result()  # our own fault is raised here, after it was recorded
-                self.schedule.heard(record, driven=False)
+                self.schedule.note_attempt(record, driven=False)
 
     # --- actions
 
@@ -340,8 +340,8 @@ class RunLoop:
         attempt_run = self._place(record, self.schedule.node_of(record))
         if self.schedule.stopping:
             attempt_run.stop()
-        self.schedule.heard(record, driven=True)
-        task = asyncio.create_task(attempt_run.carry_out())
+        self.schedule.note_attempt(record, driven=True)
+        task = asyncio.create_task(attempt_run.execute())
         task.add_done_callback(lambda _: self._wake.set())
         self._attempt_tasks[record.attempt.id], self.attempts[record.attempt.id] = task, attempt_run
         self._orders.take()  # some may have waited for somebody to tell
@@ -364,7 +364,7 @@ class RunLoop:
         self.store.move_node(self.run, state)
         self.note(StatusChanged("node", action.node, action.status, action.reason or action.why), action.node)
 
-    def _land(self, node: str) -> None:
+    def _merge(self, node: str) -> None:
         self.store.move_node(self.run, NodeState(id=node, status="running"))
         heads, proofs = self.schedule.heads(node, self.plan.base), self.schedule.proofs(node)
         if self._merges is None or not heads or heads == (self.plan.base,):
@@ -373,7 +373,7 @@ class RunLoop:
             self._merges.begin(self.schedule.node(node), heads, proofs)
 
     def _settle_now(self, settle: Settle) -> None:
-        for action in self.schedule.ended(settle):
+        for action in self.schedule.end_node(settle):
             self._do(action)
         self._wake.set()
 
@@ -391,7 +391,7 @@ class RunLoop:
         self._variations.begin(self.schedule.node(action.node), records)
 
     def _take_variations(self) -> None:
-        for node, found in self._variations.ended():
+        for node, found in self._variations.take_ended():
             for name, each in found.items():
                 if record := self.schedule.record(name, node):
                     record.attempt.variation = each
@@ -419,12 +419,12 @@ class RunLoop:
 
     def _leave_to_user(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""
-        for node, reason in self._left().items():
+        for node, reason in self._nodes_left_to_user().items():
             self.store.move_node(self.run, NodeState(id=node, status="waiting", reason=reason))
             self.note(StatusChanged("node", node, "waiting", reason), node)
-        self._move("waiting", next(iter(self._left().values()), None) or self._gates.words())
+        self._move("waiting", next(iter(self._nodes_left_to_user().values()), None) or self._gates.words())
 
-    def _left(self) -> dict[str, str]:
+    def _nodes_left_to_user(self) -> dict[str, str]:
         """Return the nodes that wait for a person in another way than by an answer, and why."""
         return {**self._gates.parked, **(self._merges.conflicts if self._merges else {})}
 
@@ -462,7 +462,7 @@ class RunLoop:
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            if not self._store_removed and (trouble := self.store.removed()):
+            if not self._store_removed and (trouble := self.store.removal_error()):
                 self._store_removed = True
                 self.note(Noted(f"{trouble}; the run continues, {trouble.hint}"))
             if not self.store.renew_lease(self.run, self.owner, time.time() + LEASE_SECONDS):

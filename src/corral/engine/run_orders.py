@@ -88,7 +88,7 @@ class Orders:
         bell, seen = self._loop.store.watch(), -1
         try:
             while True:
-                if (now := self._loop.store.changed()) != seen:
+                if (now := self._loop.store.data_version()) != seen:
                     seen = now
                     self.take()
                     self._loop.look_up()

@@ -37,7 +37,7 @@ class Settings:
         """Remember that the person trusts this file with this content, and what it starts as that is now."""
         Trust(self._home).add(fingerprint(file, content), of=file_mark(file, content))
 
-    def started(self, file: Path, content: bytes) -> tuple[list[str], bool]:
+    def started_files(self, file: Path, content: bytes) -> tuple[list[str], bool]:
         """Return the files of the repository that this content of its settings starts, and whether these are all."""
         from corral.config.started_files import started_files  # noqa: PLC0415 -- rarely needed
 

@@ -101,8 +101,8 @@ class Boxes:
             workspace=made.tree,
             home=folder / "home",
             readable=(*map(Path, made.objects), *shown, *readable),
-            pinned=made.pinned,
-            guarded=made.guarded,
+            pinned=made.pinned_paths,
+            guarded=made.guarded_paths,
             writable=(*writable, *resolved.paths("writable"), *([self.cache] if self.cache else [])),
             masks=resolved.elsewhere if whole else (*resolved.elsewhere, *resolved.masks),
             env={**self._env(folder, made), **(network.env if network else {}), **(env or {})},
@@ -147,7 +147,7 @@ class Boxes:
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
             talk.hold = partial(watchdog.hold_processes, start)
-            async with network.served(start, talk), self._watch_limits(start, box, talk), _orphans(start, program):
+            async with network.serve(start, talk), self._watch_limits(start, box, talk), _orphans(start, program):
                 stop = program.stop or self._stop
                 ended = await process.follow(start, limits, program.hear, program.raw, stop, talk)
         self.memory_kills += made.memory_kills

@@ -115,7 +115,7 @@ class Host(WorkspaceHost):
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
             if name == "stdout":
-                pace.heard(chunk.count(b"\n"))
+                pace.note_lines(chunk.count(b"\n"))
 
         program = BoxedProgram(
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
@@ -151,9 +151,9 @@ class Host(WorkspaceHost):
         if self.level != "none":
             resolved = network.connect_agent(resolved, listeners.metered, listeners.count or RequestCount())
             network.gate = listeners.gate
-        self.metered = network.counts
-        self.unmetered |= network.open and (not network.counts or bool(network.left))
-        if resolved.profile.requests_per_minute and not network.counts:
+        self.metered = network.counts_requests
+        self.unmetered |= network.open and (not network.counts_requests or bool(network.left))
+        if resolved.profile.requests_per_minute and not network.counts_requests:
             listeners.emit(
                 Noted(f"requests_per_minute is not held: {resolved.name} does not ask its provider through us")
             )
@@ -210,11 +210,11 @@ class Host(WorkspaceHost):
             self._listening.cut(self._halt.set)
 
     @property
-    def at_work(self) -> bool:
+    def is_at_work(self) -> bool:
         return self._listening is not None
 
     @property
-    def ending(self) -> bool:
+    def is_ending(self) -> bool:
         """Tell whether its agent is being ended by us: then it is too late to hand anything in."""
         return self.stop.is_set() or (self._listening is not None and self._listening.talk.ending is not None)
 

@@ -112,8 +112,8 @@ class LocalMachine:
     def report(self) -> WorkReport:
         host = self._host
         return WorkReport(
-            at_work=host.at_work,
-            ending=host.ending,
+            at_work=host.is_at_work,
+            ending=host.is_ending,
             metered=host.metered,
             unmetered=host.unmetered,
             unreached=host.unreached,

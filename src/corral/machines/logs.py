@@ -46,7 +46,7 @@ class Pace:
     def __init__(self, path: Path) -> None:
         self._log, self._started = Log(path), time.monotonic()
 
-    def heard(self, count: int) -> None:
+    def note_lines(self, count: int) -> None:
         if count:
             self._log.write(b"%.3f %d\n" % (time.monotonic() - self._started, count))
 

@@ -123,7 +123,7 @@ class Network:
         return f"http://127.0.0.1:{self._port(TOOLBOX)}{PATH}"
 
     @property
-    def counts(self) -> bool:
+    def counts_requests(self) -> bool:
         """Tell whether its requests to its provider pass by us."""
         return self._upstream is not None
 
@@ -161,7 +161,7 @@ class Network:
         return {**self._registry_settings, **dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
 
     @contextlib.asynccontextmanager
-    async def served(self, start: ProcessStart, talk: ProcessControl) -> AsyncGenerator[None]:
+    async def serve(self, start: ProcessStart, talk: ProcessControl) -> AsyncGenerator[None]:
         """Answer for as long as the box runs; if we cannot, the box is ended and our own failure told."""
         async with contextlib.AsyncExitStack() as stack:
             serving = asyncio.create_task(self._serve(start, stack))

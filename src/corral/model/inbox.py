@@ -39,12 +39,12 @@ class Entry(Question, frozen=True, kw_only=True):
     outcome: str = ""
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.answered_at is None
 
     def as_of(self, now: float) -> Entry:
         """Return it as it stands at a time: after its deadline it has its default answer, stored or not."""
-        if not self.open or self.deadline > now:
+        if not self.is_open or self.deadline > now:
             return self
         return structs.replace(self, answered_at=self.deadline, answer=self.default, answered_by=BY_DEADLINE)
 

@@ -50,10 +50,10 @@ class FilePick(Struct, frozen=True):
     @property
     def words(self) -> str:
         """Name it as a person types it."""
-        return f"{self.named}={self.who}"
+        return f"{self.path_with_hunks}={self.who}"
 
     @property
-    def named(self) -> str:
+    def path_with_hunks(self) -> str:
         return self.path + (f"#{','.join(map(str, self.hunks))}" if self.hunks else "")
 
 
@@ -199,7 +199,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     checkouts: tuple[BranchCheckout, ...] = ()
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         return not self.conflicts
 
 

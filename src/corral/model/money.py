@@ -200,7 +200,7 @@ class LimitBalance(Struct, frozen=True, kw_only=True):
     others: int = 0  #: how many of those are at work
 
     @property
-    def left(self) -> float:
+    def remaining_usd(self) -> float:
         return self.limit.usd - self.spent - self.reserved
 
     def grant(self, usd: float, expected: Expected, least: float = 0.0) -> float | None:
@@ -210,7 +210,7 @@ class LimitBalance(Struct, frozen=True, kw_only=True):
         assumption or more than the whole limit, and attempts like it have cost as little as is left (`least`), or
         none ever less than the limit. It is stopped when that is spent.
         """
-        whole, left = self.limit.usd, self.left
+        whole, left = self.limit.usd, self.remaining_usd
         if self.limit.window == "halt" or (expected != "fixed" and left <= TINY):
             return None
         if usd <= left + TINY:
@@ -261,7 +261,7 @@ class Refusal(Struct, frozen=True):
     behind: tuple[str, ...] = ()  #: attempts of any run that it waits for
 
     @property
-    def left(self) -> float:
+    def remaining_usd(self) -> float:
         return max(0.0, self.limit.usd - self.spent - self.reserved)
 
 

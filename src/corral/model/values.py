@@ -42,7 +42,7 @@ class Tokens(Struct, frozen=True):
         return self.input + self.output + self.cache_read + self.cache_write
 
     @property
-    def limited(self) -> Tokens:
+    def within_limits(self) -> Tokens:
         """The same counts, each within what can be stored."""
         counts = (self.input, self.output, self.cache_read, self.cache_write)
         return self if all(0 <= each <= MOST_TOKENS for each in counts) else Tokens(*map(token_count, counts))
@@ -61,7 +61,7 @@ class Tokens(Struct, frozen=True):
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
-        ).limited
+        ).within_limits
 
 
 class Cost(Struct, frozen=True):

@@ -91,7 +91,9 @@ def stops(stage: Stage) -> None:
     """Stopped in the middle, its work is kept and no process is left."""
     with ScriptedModel([Turn(text="I start.", sh="echo half > half.txt"), Turn(hang_seconds=600)]) as model:
         stage.point_to(model.url)
-        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as active:
+        with stage.corral.in_background(
+            "run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json"
+        ) as active:
             until(lambda: stage.asked(model) >= 2, "it asks its model twice")
             run = until(lambda: stage.corral("ls", "--json").json, "the run is there")[0]["run"]
             expect(bool(tagged_processes(f"CORRAL_ATTEMPT={run}")), "its processes are not to be seen", run)
@@ -115,14 +117,16 @@ def resumes(stage: Stage) -> None:
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)
         goes_on = stage.goes_on()
-        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as active:
+        with stage.corral.in_background(
+            "run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json"
+        ) as active:
             until(lambda: stage.asked(model) >= 2, "it asks its model twice")
             if goes_on:
                 until(lambda: any(each["type"] == "started" for each in stage.corral.events()), "its session is known")
             active.process.kill()
             active.process.wait()
         outcome = stage.corral("resume", "@last", "--json")
-        expect("half.txt" in str(model.asked[-1].body), "its history is not what it did before", outcome)
+        expect("half.txt" in str(model.work_requests[-1].body), "its history is not what it did before", outcome)
     expect(outcome.code == 0, f"exit {outcome.code}", outcome)
     first, second = outcome.json["nodes"][0]["attempts"]
     expect(second["retry_of"] == first["id"], "the second attempt does not go on with the first", outcome)

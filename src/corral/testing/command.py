@@ -60,11 +60,11 @@ class TerminalUser:
 
     def __init__(self, root: Path, program: Sequence[str] = (str(PROGRAM),)) -> None:
         self.root, self.program = root, list(program)
-        self.home, self.settings, self.person = root / "state", root / "config", root / "person"
-        self.person.mkdir(parents=True)
+        self.home, self.settings, self.user_home = root / "state", root / "config", root / "person"
+        self.user_home.mkdir(parents=True)
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(self.person),
+            "HOME": str(self.user_home),
             "CORRAL_HOME": str(self.home),
             "XDG_CONFIG_HOME": str(self.settings),
             "LANG": "C.UTF-8",
@@ -100,7 +100,7 @@ class TerminalUser:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     @contextlib.contextmanager
-    def going(
+    def in_background(
         self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
     ) -> Generator[RunningCommand]:
         """Start a command and go on; it is gone when the block is left."""

@@ -69,7 +69,7 @@ class Stage:
 
     def asked(self, model: ScriptedModel) -> int:
         """Return how often the model was asked for work, not for a title."""
-        return sum(each.path.endswith(self.suite.asks) for each in model.asked)
+        return sum(each.path.endswith(self.suite.asks) for each in model.work_requests)
 
     def fails(self, turn: Turn, kind: str, *arguments: str) -> Outcome:
         """Let every answer be `turn`, and expect this class of error."""

@@ -30,7 +30,7 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
     )  # fmt: skip
     host = Host(plan, node.task, Repository(tmp_path, tmp_path), tmp_path, "r-1")
     store = Store(tmp_path)
-    office = RunContext(ChildRuns("me", Engine(tmp_path).drives), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
+    office = RunContext(ChildRuns("me", Engine(tmp_path).active_runs), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
 
     def toolbox(number: int) -> AttemptToolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")

@@ -53,32 +53,32 @@ def test_windows_are_the_librarys_where_it_knows_a_model() -> None:
 def test_requests_are_metered_one_by_one_not_added_up() -> None:
     gauge = Gauge(0.8, TABLE, "Mine")
     for _ in range(5):
-        gauge.metered(None, Tokens(input=100, cache_read=600))  # as Anthropic tells it: first what goes in
-        gauge.metered(None, Tokens(output=50))
+        gauge.note_metered(None, Tokens(input=100, cache_read=600))  # as Anthropic tells it: first what goes in
+        gauge.note_metered(None, Tokens(output=50))
     assert gauge.tokens == 750
     assert not gauge.over
-    gauge.metered(None, Tokens(input=790, output=20))  # as OpenAI tells it: all at once
+    gauge.note_metered(None, Tokens(input=790, output=20))  # as OpenAI tells it: all at once
     assert gauge.over
     assert "81 % of the window of Mine (1000)" in gauge.words()
 
 
 def test_the_agents_own_word_counts_more() -> None:
     gauge = Gauge(0.8, TABLE, "Mine")
-    gauge.told(100)
-    gauge.metered(None, Tokens(input=990))  # of an agent that it started itself
+    gauge.note_reported(100)
+    gauge.note_metered(None, Tokens(input=990))  # of an agent that it started itself
     assert not gauge.over
-    gauge.told(790, 900)
+    gauge.note_reported(790, 900)
     assert gauge.over
 
 
 def test_nothing_is_full_at_no_share_at_all() -> None:
     gauge = Gauge(0.0, TABLE, "Mine")
-    gauge.told(10_000)
+    gauge.note_reported(10_000)
     assert not gauge.over
 
 
 @pytest.mark.parametrize("tokens", [-5, 1 << 60])
 def test_counts_that_are_none(tokens: int) -> None:
     gauge = Gauge(0.8, TABLE)
-    gauge.told(tokens)
+    gauge.note_reported(tokens)
     assert gauge.tokens == 0

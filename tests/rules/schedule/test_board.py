@@ -100,12 +100,12 @@ def test_money_of_turns_and_tries_adds_up() -> None:
     heard(board, 11.0, Spent(usd=0.5))
     heard(board, 12.0, Condensed(1, "full", "s", "rules"))
     heard(board, 13.0, Spent(usd=0.25))
-    assert board.spent() == 0.75
+    assert board.spent_usd() == 0.75
     heard(board, 14.0, StatusChanged("attempt", "r-1", "failed"))
     assert (rows(board)["b"].usd, rows(board)["b"].seconds) == (0.75, 4.0)
     heard(board, 15.0, StatusChanged("attempt", "r-2", "running", "x, try 2"), attempt="r-2")
     heard(board, 16.0, Spent(usd=1.0), attempt="r-2")
-    assert board.spent() == 1.75
+    assert board.spent_usd() == 1.75
 
 
 def test_between_two_tries_and_at_the_end() -> None:

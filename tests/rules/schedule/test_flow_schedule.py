@@ -71,11 +71,11 @@ class World:
                 self.states[node].status = "running"
                 self.begun.append(node)
                 self.working.append(name)
-                self.schedule.heard(record, driven=True)
+                self.schedule.note_attempt(record, driven=True)
             case ResumeAttempt(attempt=name):
                 assert name not in self.working
                 self.working.append(name)
-                self.schedule.heard(self.records[name], driven=True)
+                self.schedule.note_attempt(self.records[name], driven=True)
             case Settle(node=node, status=status, reason=reason, winner=winner, why=why):
                 assert self.states[node].status in OPEN
                 self.states[node] = NodeState(id=node, status=status, reason=reason, winner=winner, why=why)
@@ -83,7 +83,7 @@ class World:
                 for node in nodes:
                     self.states.setdefault(node.id, NodeState(id=node.id))
             case AskAtGate(node=node) | StartMerge(node=node):
-                for each in self.schedule.ended(Settle(node, "done")):
+                for each in self.schedule.end_node(Settle(node, "done")):
                     self._do(each)
             case FinishRun():
                 self.finish = action
@@ -103,7 +103,7 @@ class World:
         status = self.outcome(record)
         record.phase, record.ended, record.attempt.status = "over", self.now, status
         record.attempt.error = Failure("network", "down") if status in ("failed", "limited") else None
-        self.schedule.heard(record, driven=False)
+        self.schedule.note_attempt(record, driven=False)
 
 
 @st.composite
@@ -176,11 +176,11 @@ def test_a_stop_settles_everything() -> None:
     schedule = Schedule(Flow(name="f", strategy="flow", nodes=nodes), POLICY)
     assert [type(action) for action in schedule.decide(0.0)] == [Begin]
     record = AttemptRecord(attempt=Attempt(id="r-1", agent="", status="running"), run="r", node="a", phase="working")
-    schedule.heard(record, driven=True)
+    schedule.note_attempt(record, driven=True)
     schedule.stop("enough")
     assert schedule.decide(0.0) == [Settle("b", "stopped", "enough")]
     record.phase, record.attempt.status = "over", "stopped"
-    schedule.heard(record, driven=False)
+    schedule.note_attempt(record, driven=False)
     assert schedule.decide(0.0) == [Settle("a", "stopped", "enough"), FinishRun("stopped", "enough")]
 
 
@@ -221,11 +221,11 @@ def test_who_waits_longest_for_a_slot_begins_first_and_one_busy_agent_holds_up_n
                 order.append(action.node)
                 attempt = Attempt(id=f"r-{len(order)}", agent=action.agent.name, status="done")
                 working.append(AttemptRecord(attempt=attempt, run="r", node=action.node, phase="over"))
-                schedule.heard(working[-1], driven=True)
+                schedule.note_attempt(working[-1], driven=True)
             elif isinstance(action, FinishRun):
                 assert order == ["n0", "n2", "n1", "n4", "n3"]
                 return
-        schedule.heard(working.pop(0), driven=False)
+        schedule.note_attempt(working.pop(0), driven=False)
 
 
 class Busy:
@@ -253,16 +253,16 @@ def test_attempts_that_go_on_wait_for_slots_that_others_took_meanwhile() -> None
     schedule.load([NodeState(id=node.id, status="running") for node in nodes[:2]], records)
     (first,) = schedule.decide(0.0)
     assert isinstance(first, ResumeAttempt)
-    schedule.heard(first.record, driven=True)
+    schedule.note_attempt(first.record, driven=True)
     assert schedule.decide(0.0) == []
     assert schedule.waiting == {"a": 1}
     room.left = 1
     (second,) = schedule.decide(0.0)
     assert isinstance(second, ResumeAttempt)
     assert {first.attempt, second.attempt} == {"r-0", "r-1"}
-    schedule.heard(second.record, driven=True)
+    schedule.note_attempt(second.record, driven=True)
     for record in records:
         record.phase, record.attempt.status = "over", "done"
-        schedule.heard(record, driven=False)
+        schedule.note_attempt(record, driven=False)
     room.left = 1
     assert [action.node for action in schedule.decide(0.0) if isinstance(action, Begin)] == ["n2"]

@@ -75,7 +75,7 @@ class Play:
         schedule.load(self.nodes.values(), self.records)
         for record in self.records:
             if record.attempt.id in self.driven:
-                schedule.heard(record, driven=True)
+                schedule.note_attempt(record, driven=True)
         return schedule.decide(self.now)
 
     def begin(self, action: Begin) -> None:

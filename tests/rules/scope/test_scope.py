@@ -169,7 +169,7 @@ def test_order_matters_only_between_equals(listed: tuple[str, ...], where: str) 
 @settings(max_examples=tries(100), deadline=None)
 def test_what_is_settled_stays_as_it_is(scope: Scope, folder: str, below: str) -> None:
     place = place_of(scope, folder)
-    if place.settled():
+    if place.is_settled():
         assert place.readable(below=True) == readable(scope, f"{folder}/{below}")
         assert place.writable(below=True) == writable(scope, f"{folder}/{below}")
 

@@ -126,9 +126,9 @@ def test_a_claim_waits_and_is_granted_when_released(tmp_path: Path) -> None:
     assert not claims.claim(who("b"), ["y"], exclusive=True, at=2.0)
     assert [(each.attempt, each.path) for each in claims.waiters("w")] == [("b", "y")]
     claims.release(who("a"), ["x"])
-    assert not claims.look(who("b"))
+    assert not claims.holds_all(who("b"))
     claims.release(who("a"))
-    assert claims.look(who("b"))
+    assert claims.holds_all(who("b"))
     assert claims.waiters("w") == []
     assert claims.claim(who("b"), ["y"], exclusive=True, at=3.0)  # asking again changes nothing
 
@@ -141,7 +141,7 @@ def test_a_deadlock_in_the_store_is_seen(tmp_path: Path) -> None:
     assert not claims.claim(who("b"), ["1"], exclusive=True, at=2.0)
     assert deadlocks(waits_for(claims.all("w")), {"a": 1.0, "b": 2.0}) == [Deadlock(("a", "b"), "b")]
     claims.release(who("b"))
-    assert claims.look(who("a"))
+    assert claims.holds_all(who("a"))
 
 
 SPAWN: Any = multiprocessing.get_context("spawn")
@@ -154,7 +154,7 @@ def race(folder: str, name: str, rounds: int) -> None:
         asking = who(f"{name}-{turn}")
         granted = claims.claim(asking, ["x"], exclusive=True, at=float(turn))
         while not granted:
-            granted = claims.look(asking)
+            granted = claims.holds_all(asking)
         inside = os.open(f"{folder}/inside", os.O_CREAT | os.O_EXCL)  # fails where another is inside
         os.close(inside)
         os.unlink(f"{folder}/inside")  # noqa: PTH108
@@ -189,7 +189,7 @@ def test_a_dead_owners_claim_is_released(tmp_path: Path) -> None:
     assert not claims.claim(who("next"), ["x"], exclusive=True, at=2.0)
     owner.kill()
     owner.join()
-    assert claims.look(who("next"))
+    assert claims.holds_all(who("next"))
 
 
 def lock_and_stay(folder: str) -> None:

@@ -143,7 +143,7 @@ def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
     store.inbox.withdraw("run1", "it ended", 2.0, "run1-1")
     found = store.inbox.find(mine.id)
     assert found is not None
-    assert (found.open, found.outcome, found.answered_by) == (False, "it ended", "corral")
+    assert (found.is_open, found.outcome, found.answered_by) == (False, "it ended", "corral")
     assert [entry.id for entry in store.inbox.waiting()] == [other.id]
 
 

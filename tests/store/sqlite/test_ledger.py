@@ -59,10 +59,10 @@ def test_what_is_held_counts_until_it_is_settled(store: Store) -> None:
     assert kept.reserve(line("a", 6.0), [DAY]) is None
     refusal = kept.reserve(line("b", 5.0), [DAY])
     assert refusal is not None
-    assert (refusal.spent, refusal.reserved, refusal.wanted, refusal.left) == (0.0, 6.0, 5.0, 4.0)
+    assert (refusal.spent, refusal.reserved, refusal.wanted, refusal.remaining_usd) == (0.0, 6.0, 5.0, 4.0)
     kept.settle(ended("a", 1.5), 1.5, 101.0)
     assert kept.reserve(line("b", 5.0), [DAY]) is None
-    assert kept.held(DAY) == (1.5, 5.0)
+    assert kept.spent_and_reserved(DAY) == (1.5, 5.0)
 
 
 def test_a_dead_process_gives_back_what_it_held_but_not_what_it_spent(store: Store) -> None:
@@ -72,14 +72,14 @@ def test_a_dead_process_gives_back_what_it_held_but_not_what_it_spent(store: Sto
     kept.reserve(line("u", 2.0, owner="gone"), [DAY])  # nobody knows what it spent: that stays reserved
     after = ledger(store, dead=("gone",))
     assert after.reserve(line("b", 7.0), [DAY]) is None
-    assert after.held(DAY) == (1.0, 9.0)
+    assert after.spent_and_reserved(DAY) == (1.0, 9.0)
 
 
 def test_an_attempt_that_is_taken_up_again_is_held_once(store: Store) -> None:
     kept = ledger(store)
     kept.reserve(line("a", 6.0, owner="gone"), [DAY])
     assert kept.reserve(line("a", 6.0, owner="me"), [DAY]) is None
-    assert kept.held(DAY) == (0.0, 6.0)
+    assert kept.spent_and_reserved(DAY) == (0.0, 6.0)
 
 
 def test_more_is_held_only_where_there_is_room(store: Store) -> None:
@@ -88,7 +88,7 @@ def test_more_is_held_only_where_there_is_room(store: Store) -> None:
     kept.reserve(line("b", 5.0), [DAY])
     assert kept.hold_more("a", 5.0, [DAY], 101.0) is None
     assert kept.hold_more("a", 5.5, [DAY], 101.0) is not None
-    assert kept.held(DAY) == (0.0, 10.0)
+    assert kept.spent_and_reserved(DAY) == (0.0, 10.0)
 
 
 @pytest.mark.parametrize("window", ["run", "node"])
@@ -226,7 +226,7 @@ def test_runs_below_a_task_share_its_limit(store: Store) -> None:
 
     kept.reserve(line("p", 3.0, run="root"), [Bound(limit=limit, run="root", node="main")])
     kept.spend("p", 0.5, "reported")
-    assert kept.held(shared("c1")) == (0.5, 0.0)
+    assert kept.spent_and_reserved(shared("c1")) == (0.5, 0.0)
     assert kept.reserve(line("one", 1.5, run="c1"), [shared("c1")], "usual") is None
     refusal = kept.reserve(line("two", 1.5, run="c2"), [shared("c2")], "usual")
     assert refusal is not None
@@ -301,11 +301,11 @@ def test_whatever_happens_the_limit_holds(
             elif what == "die":
                 ledger(store, dead=(f"o{who}",)).release_dead(100.0)
                 del held[name]
-        spent, reserved = kept.held(DAY)
+        spent, reserved = kept.spent_and_reserved(DAY)
         assert spent + reserved <= 10.0 + 1e-6
     ledger(store, dead=tuple(f"o{n}" for n in range(6))).release_dead(100.0)
     assert all(each.settled is not None for each in kept.history())
-    assert kept.held(DAY)[1] == pytest.approx(
+    assert kept.spent_and_reserved(DAY)[1] == pytest.approx(
         sum(each.reserved - each.spent for each in kept.history() if each.source == "unknown")
     )
     store.close()
@@ -349,13 +349,13 @@ def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
     kept = Ledger(store, process_identity.is_alive)
     most = 0.0
     while any(process.poll() is None for process in racing):
-        most = max(most, sum(kept.held(day)))
+        most = max(most, sum(kept.spent_and_reserved(day)))
     codes = [process.wait() for process in racing]
     assert {*codes} <= {0, -signal.SIGKILL}, codes
     assert -signal.SIGKILL in codes
     assert 0 < most <= 20.0 + 1e-6
     kept.release_dead(3.0)
-    spent, reserved = kept.held(day)
+    spent, reserved = kept.spent_and_reserved(day)
     lines = kept.history()
     lost = [each for each in lines if each.status == "lost" and each.source == "unknown"]
     assert reserved == pytest.approx(sum(each.reserved for each in lost))  # of those nobody knows what they spent

@@ -82,7 +82,7 @@ def play(race: Race) -> None:
             race.end(race.dice.choice(names))
         elif names:
             race.kill()
-        spent, reserved = race.ledger.held(race.bound)
+        spent, reserved = race.ledger.spent_and_reserved(race.bound)
         assert spent + reserved <= race.usd + race.price + 1e-6
 
 

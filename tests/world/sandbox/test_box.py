@@ -38,11 +38,11 @@ def test_it_works_in_its_workspace(corral: Corral, twin: bool) -> None:
 
 def test_files_of_the_person_do_not_exist_for_it(corral: Corral, twin: bool) -> None:
     repo = corral.repo()
-    (corral.person / ".ssh").mkdir()
-    (corral.person / ".ssh" / "id_rsa").write_text("PRIVATE")
+    (corral.user_home / ".ssh").mkdir()
+    (corral.user_home / ".ssh" / "id_rsa").write_text("PRIVATE")
     printed = attack(
         corral,
-        f"cat {corral.person}/.ssh/id_rsa; ls {repo.folder} {corral.home} /root; cat /etc/shadow; echo end",
+        f"cat {corral.user_home}/.ssh/id_rsa; ls {repo.folder} {corral.home} /root; cat /etc/shadow; echo end",
         twin=twin,
     )
     assert "PRIVATE" not in printed
@@ -59,7 +59,7 @@ def test_nothing_outside_can_be_written(corral: Corral, twin: bool) -> None:
         repo.folder / ".git",
         repo.folder / ".git/objects",
         corral.home,
-        corral.person,
+        corral.user_home,
         "/usr",
         "/etc",
         "/var/lib",

@@ -91,9 +91,9 @@ class _Json(TextOutput):
             value = decode_value("\n".join(self._kept))
         except UNREADABLE:
             return []
-        return self._spends([value])
+        return self._new_spent_events([value])
 
-    def _spends(self, values: list[object]) -> list[AgentEvent]:
+    def _new_spent_events(self, values: list[object]) -> list[AgentEvent]:
         """Tell what it spent, as soon as that is known and once: a budget is held while it works."""
         spent = _spent_events(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
         if spent == self._last_spent:
@@ -113,7 +113,7 @@ class _Json(TextOutput):
 
     def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
         profile = self._profile
-        spent = self._spends(values)
+        spent = self._new_spent_events(values)
         result = _last(profile.result, values) if profile.result else values[-1]
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
         if code != 0:
@@ -149,7 +149,7 @@ class _JsonLines(_Json):
         text = next(
             (found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None
         )
-        spent = self._spends([_Flat(self._seen)])
+        spent = self._new_spent_events([_Flat(self._seen)])
         return [Said(text), *spent] if text else spent
 
     def exited(self, end: End) -> list[AgentEvent]:

@@ -49,7 +49,7 @@ class FileMail:
 
     def words(self) -> str:
         """Return what the agent is told of it; nothing if there is nobody else."""
-        circle = self._mail.circle()
+        circle = self._mail.recipients()
         names = [*mail.others(circle), *(f"{place.node} (over)" for place in circle.places if place.over)]
         return WORDS.format(names=", ".join(names[:50])) if names else ""
 
@@ -87,7 +87,7 @@ class FileMail:
     def _show_outputs(self) -> None:
         """Put there what others have said last; looked at when it starts and when a letter comes, for it takes time."""
         self._outputs_shown = self._outputs_shown or set()
-        for state, attempt in self._results.finished()[:MOST_OUTPUTS]:
+        for state, attempt in self._results.finished_nodes()[:MOST_OUTPUTS]:
             if state.id not in self._outputs_shown:
                 self._outputs_shown.add(state.id)
                 ending = "txt" if isinstance(attempt.output, str) else "json"

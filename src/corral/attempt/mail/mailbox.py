@@ -38,12 +38,12 @@ class Mailbox:
 
     def __init__(self, toolbox_context: RunContext, attempt_events: AttemptEvents) -> None:
         record = attempt_events.record
-        self._office, self._recorder = toolbox_context, attempt_events
+        self._context, self._events = toolbox_context, attempt_events
         self._who = Reader(record.run, record.node, record.attempt.id)
 
-    def circle(self) -> MailRecipients:
+    def recipients(self) -> MailRecipients:
         """Look who is there to write to."""
-        store, who, lineage = self._office.store, self._who, self._office.lineage
+        store, who, lineage = self._context.store, self._who, self._context.lineage
         at_work: dict[str, list[str]] = {}
         for node, attempt in store.attempts_at_work(who.run):
             at_work.setdefault(node, []).append(attempt)
@@ -64,9 +64,9 @@ class Mailbox:
     def send(self, to: str, text: str, priority: Priority, thread: str) -> tuple[str, int]:
         """Write to somebody; return the thread and how many copies went out."""
         mail.check_length(text)
-        circle, who, now = self.circle(), self._who, time.time()
+        circle, who, now = self.recipients(), self._who, time.time()
         boxes = mail.addresses_of(to, circle)
-        if thread and not self._office.mail.thread(who, thread, 1):
+        if thread and not self._context.mail.thread(who, thread, 1):
             raise BadRequest(f"there is no thread `{thread[:80]}` of yours", hint="leave it out to begin one")
         named = thread or f"{who.attempt}.{time.time_ns():x}"
         messages = [
@@ -78,15 +78,15 @@ class Mailbox:
                 sender_attempt=who.attempt,
                 thread=named,
                 priority=mail.RANKS[priority],
-                text=self._recorder.redactor.text(text),
+                text=self._events.redactor.text(text),
                 at=now,
             )
             for box in boxes
         ]
-        self._office.mail.send(messages, mail.check_capacity)
-        self._recorder.emit(Mailed(to, text[:MOST_SHOWN], named, priority))
+        self._context.mail.send(messages, mail.check_capacity)
+        self._events.emit(Mailed(to, text[:MOST_SHOWN], named, priority))
         for run in {box.run for box in boxes}:
-            self._office.family.wakeups.ring(run)
+            self._context.child_runs.wakeups.ring(run)
         return named, len(messages)
 
     async def take(self, most: int, wait_seconds: float, lease_seconds: float) -> list[ReceivedMail]:
@@ -94,26 +94,26 @@ class Mailbox:
         until = time.monotonic() + wait_seconds
         while True:
             now = time.time()
-            found = self._office.mail.take(self._who, most, now, now + lease_seconds)
+            found = self._context.mail.take(self._who, most, now, now + lease_seconds)
             left = until - time.monotonic()
             if found or left <= 0:
                 return [received_mail(message, 1) for message in found]
             # A lease that runs out rings for nobody: look again now and then.
-            await self._office.family.wakeups.wait(self._who.run, min(left, 5.0))
+            await self._context.child_runs.wakeups.wait(self._who.run, min(left, 5.0))
 
     def acknowledge(self, messages: Sequence[int]) -> int:
-        return self._office.mail.read(self._who, messages, time.time())
+        return self._context.mail.read(self._who, messages, time.time())
 
     def thread(self, name: str) -> list[ReceivedMail]:
-        return [received_mail(message) for message in self._office.mail.thread(self._who, name, MOST_THREAD)]
+        return [received_mail(message) for message in self._context.mail.thread(self._who, name, MOST_THREAD)]
 
     def waiting(self) -> int:
-        return sum(self._office.mail.waiting(self._who.run, box) for box in (self._who.node, self._who.attempt))
+        return sum(self._context.mail.waiting(self._who.run, box) for box in (self._who.node, self._who.attempt))
 
     def close(self) -> None:
         """Give back what was taken and not dealt with: another try of the node may read it."""
-        self._office.mail.release(self._who.attempt)
-        self._office.mail.forget(time.time() - mail.KEPT_SECONDS)
+        self._context.mail.release(self._who.attempt)
+        self._context.mail.forget(time.time() - mail.KEPT_SECONDS)
 
 
 def received_mail(message: MailMessage, more: int = 0) -> ReceivedMail:

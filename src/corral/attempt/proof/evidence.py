@@ -74,7 +74,7 @@ class EvidenceCollector:
         looked = await trees.look(self._host.repository, base, commit, self._task)
         shadows = self._shadows(before, delivered)
         try:  # what an agent wrote is read here, in many languages
-            harness, doubts = await asyncio.to_thread(looked.judged, self._task.checks, shadows)
+            harness, doubts = await asyncio.to_thread(looked.harness_and_doubts, self._task.checks, shadows)
         except trees.TROUBLES as error:
             return self._grade(ran, WorkFacts(unreadable=f"{type(error).__name__}: {error}"[:200]))
         return await self._with_harness(looked, ran, harness, self._work(looked, harness, doubts, shadows))
@@ -136,7 +136,7 @@ class EvidenceCollector:
             for each, then in zip(now, found, strict=True)
         ]
         if any(by_chance) and not self._host.stop.is_set():
-            again = await self._trees.checked("base3", base, self._task.checks, ignore_result)
+            again = await self._trees.run_checks("base3", base, self._task.checks, ignore_result)
             found = with_results(found, [
                 structs.replace(then.result, flaky=then.result.flaky or not other.result.passed)
                 for then, other in zip(found, again, strict=True)
@@ -180,7 +180,7 @@ class EvidenceCollector:
             commit, ran = await self._with_allowed(looked, harness, ran)
         if not self._host.stop.is_set() and (ids := grading.worth_altering(ran, work)):
             trials = Trials(self._host, self._trees, looked, commit, self._made)
-            ran, work = await trials.tried(ran, work, ids)
+            ran, work = await trials.run_all(ran, work, ids)
         if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
             ran = await self._with_held_out(looked, commit, ran)
             work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
@@ -205,7 +205,7 @@ class EvidenceCollector:
         if not any(doubtful) or self._host.stop.is_set():
             return tuple(before)
         name = "base3" if tree == "base" else "heldoutbase2"
-        again = await self._trees.checked(name, base, self._task.checks, ignore_result)
+        again = await self._trees.run_checks(name, base, self._task.checks, ignore_result)
         found = tuple(id_changes.with_unstable(then, each) for then, each in zip(before, again, strict=True))
         self._trees.keep(await self._trees.key(base, tree), found)
         return found
@@ -300,10 +300,10 @@ async def _never(_: Sequence[CheckObservation]) -> bool:
 def _again(
     decide: Callable[[Sequence[CheckObservation]], bool],
 ) -> Callable[[Sequence[CheckObservation]], Awaitable[bool]]:
-    async def decided(then: Sequence[CheckObservation]) -> bool:
+    async def decide_async(then: Sequence[CheckObservation]) -> bool:
         return decide(then)
 
-    return decided
+    return decide_async
 
 
 def _worth_again(now: Sequence[CheckObservation], then: Sequence[CheckObservation]) -> bool:

@@ -79,7 +79,7 @@ async def _judge_probe(host: Host, probe: Probe, base: str | None, commit: str, 
     right = all(line.fits(each) for each, line in own)
     if base is None or not any(line.fits(each) or line.differs(each) for each, line in own):
         return OutsideVerdict()
-    if right and not probe.varied:
+    if right and not probe.has_variants:
         return outside.judge_answers(probe.calls, now, [ProbeAnswer(place) for place in range(len(now))])
     return outside.judge_answers(probe.calls, now, await _answers(host, probe, base, trees))
 
@@ -88,7 +88,7 @@ async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> li
     """Run a program on a commit, or find out what it printed before."""
     interpreter = programs.python_of(host.task.checks)
     own = hashlib.sha256(ENCODER.encode((await trees.key(commit), interpreter, probe))).hexdigest()
-    known = trees.known(own)
+    known = trees.recall(own)
     if known is None:
         known = await _run(host, probe, interpreter, commit, trees)
         if known.result.exit_code == 0:

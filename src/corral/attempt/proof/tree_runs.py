@@ -87,11 +87,11 @@ class TreeRuns:
                 for each in found:
                     told(each.result)
             else:
-                found = await self.checked(name, commit, self._task.checks, told)
+                found = await self.run_checks(name, commit, self._task.checks, told)
             failed = [place for place, each in enumerate(found, 1) if is_unexplained(each.result)]
             if failed and not self._host.stop.is_set() and (again is None or await again(found)):
                 # A later check may need what an earlier one made, so those before it are run too.
-                more = await self.checked(f"{name}2", commit, self._task.checks[: failed[-1]], ignore_result)
+                more = await self.run_checks(f"{name}2", commit, self._task.checks[: failed[-1]], ignore_result)
                 results = results_of(found)
                 for place in failed:
                     results[place - 1] = failures.once_more(results[place - 1], more[place - 1].result)
@@ -100,7 +100,7 @@ class TreeRuns:
                 self.keep(key, found)
         return found
 
-    async def checked(
+    async def run_checks(
         self, name: str, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
     ) -> tuple[CheckObservation, ...]:
         """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
@@ -146,7 +146,7 @@ class TreeRuns:
         shared = self._host.boxes.fitted.resolved.paths("writable")
         return not shared and not any(is_open(self._host.level, net) for net in nets)
 
-    def known(self, key: str) -> CheckObservation | None:
+    def recall(self, key: str) -> CheckObservation | None:
         """Return what is remembered of one program."""
         found = self._store.history.check_results(key, time.time()) if self._store else None
         return found[0] if found else None

@@ -50,7 +50,7 @@ class ReadChange(Struct, kw_only=True):
         files = ((path, each) for path, each in self.changed.items() if GITLINK not in (each.mode, each.old_mode))
         return [PathChange(path, _kind(each)) for path, each in files]
 
-    def judged(self, checks: Sequence[str], shadows: Sequence[str]) -> tuple[Harness, list[Doubt]]:
+    def harness_and_doubts(self, checks: Sequence[str], shadows: Sequence[str]) -> tuple[Harness, list[Doubt]]:
         """Return what steers the checks, and what speaks against the product itself."""
         if own := [path for path in self.padded if self.changed.get(path)]:
             raise ValueError(f"{own[0]} holds thousands of blanks in a row, or an endless line")

@@ -34,7 +34,7 @@ class Trials:
         self._host, self._trees, self._looked, self._commit, self._made = host, trees, looked, commit, made
         self._change = AlteredFiles()
 
-    async def tried(self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str]) -> tuple[CheckRuns, WorkFacts]:
+    async def run_all(self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str]) -> tuple[CheckRuns, WorkFacts]:
         """Run all of them, side by side where nothing is shared between their boxes; `ids` show progress."""
         altered = asyncio.ensure_future(self._run_altered(ran, work, ids))
         turned = asyncio.ensure_future(self._run_reordered(ran, work, ids, altered))

@@ -53,7 +53,7 @@ class Variations:
             task.add_done_callback(lambda _: self._wake())
             self._tasks[node.id] = task
 
-    def ended(self) -> list[tuple[str, VariationResult]]:
+    def take_ended(self) -> list[tuple[str, VariationResult]]:
         """Return what was found out since, by node."""
         over = [(node, task) for node, task in self._tasks.items() if task.done()]
         for node, _ in over:

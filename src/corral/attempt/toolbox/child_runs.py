@@ -43,7 +43,7 @@ class Children:
     def __init__(
         self, toolbox_context: RunContext, attempt_events: AttemptEvents, node: Node, where: AttemptMachine
     ) -> None:
-        self._context, self._recorder, self._node = toolbox_context, attempt_events, node
+        self._context, self._events, self._node = toolbox_context, attempt_events, node
         self._machine, self._host = where.machine, where.host
         self._run, self._attempt = attempt_events.record.run, attempt_events.attempt.id
 
@@ -66,7 +66,7 @@ class Children:
                 plan=plan,
                 created=now,
                 clock=clock.reading(),
-                owner=self._context.family.owner,
+                owner=self._context.child_runs.owner,
                 lease_until=now + LEASE_SECONDS,
             )
             self._context.store.add_run(record)
@@ -74,15 +74,15 @@ class Children:
             self._context.store.ledger.adopt(run, self._run)
         why = f" ({asked.reason})" if asked.reason else ""
         role = f" as {asked.role}" if asked.role else ""
-        self._recorder.emit(Noted(f"spawned run {run}: {choice}{role}{why}"))
-        self._context.family.start(run, self._context.listen)
+        self._events.emit(Noted(f"spawned run {run}: {choice}{role}{why}"))
+        self._context.child_runs.start(run, self._context.listen)
         return run
 
     async def result(self, name: str, wait_seconds: float) -> dict[str, Any]:
         """Tell how a child is, and what came of it."""
         child = self._own(name)
-        await self._context.family.wait(child.run, wait_seconds)
-        run = self._context.family.document(child.run)
+        await self._context.child_runs.wait(child.run, wait_seconds)
+        run = self._context.child_runs.document(child.run)
         told: dict[str, Any] = {"child": run.run, "status": run.status, "over": run.status not in OPEN}
         if run.status in OPEN:
             return told
@@ -92,30 +92,30 @@ class Children:
         if won:
             output = text_of(won.output)
             if won.commit:  # so that it can be merged or looked at there
-                await self._machine.lend(PurePath(self._recorder.record.folder).name, won.commit)
+                await self._machine.lend(PurePath(self._events.record.folder).name, won.commit)
             told |= {"output": output[:MOST_OUTPUT], "commit": won.commit, "files": won.files_changed}
             told |= {"error": won.error.message} if won.error else {}
         return told
 
     async def stop(self, name: str) -> None:
-        await self._context.family.stop(self._own(name).run)
+        await self._context.child_runs.stop(self._own(name).run)
 
     async def stop_all(self) -> None:
         """End what is not over yet: nobody waits for it any more."""
         for child in self._open():
-            self._recorder.emit(Noted(f"run {child.run} is stopped: the attempt that spawned it has ended"))
-            await self._context.family.stop(child.run)
+            self._events.emit(Noted(f"run {child.run} is stopped: the attempt that spawned it has ended"))
+            await self._context.child_runs.stop(child.run)
 
     async def pause_all(self) -> None:
         """Let what is not over yet rest: who goes on with the attempt goes on with it."""
         for child in self._open():
-            await self._context.family.pause(child.run)
+            await self._context.child_runs.pause(child.run)
 
     def go_on(self) -> None:
         """Go on with children of the attempt that this one continues."""
         for child in self._open():
-            self._recorder.emit(Noted(f"run {child.run}, which an earlier try spawned, goes on"))
-            self._context.family.go_on(child.run, self._context.listen)
+            self._events.emit(Noted(f"run {child.run}, which an earlier try spawned, goes on"))
+            self._context.child_runs.go_on(child.run, self._context.listen)
 
     def words(self) -> str:
         """Return what an agent must know that goes on where another was cut off."""
@@ -130,7 +130,7 @@ class Children:
 
     def abandon(self) -> None:
         for child in self._context.lineage.below_attempt(self._attempt):
-            self._context.family.abandon(child.run)
+            self._context.child_runs.abandon(child.run)
 
     def held_usd(self) -> float:
         """Return what counts for all below this node: what was spent and reserved, or promised to those at work."""
@@ -170,12 +170,12 @@ class Children:
 
     def _left_usd(self) -> float | None:
         """Return what neither this attempt nor a child has spent or been promised."""
-        left = self._recorder.budget.left()
-        return None if left is None else left - self._recorder.budget.spent
+        left = self._events.budget.left_usd()
+        return None if left is None else left - self._events.budget.spent_usd
 
     def _choice(self, asked: str) -> AgentChoice:
         flow, rules = self._host.plan.flow, self._host.plan.toolbox
-        mine = AgentChoice(self._recorder.attempt.agent, self._recorder.attempt.model, self._recorder.attempt.account)
+        mine = AgentChoice(self._events.attempt.agent, self._events.attempt.model, self._events.attempt.account)
         if not asked:
             return mine
         known = {str(each) for node in flow.nodes for each in (node.agent, *node.rivals) if each.name} | {str(mine)}

@@ -31,7 +31,7 @@ class NodeResults:
     """Reads for one attempt; nothing of other runs can be named."""
 
     def __init__(self, toolbox_context: RunContext, record: AttemptRecord, host: Host) -> None:
-        self._office, self._record, self._host = toolbox_context, record, host
+        self._context, self._record, self._host = toolbox_context, record, host
 
     def output(self, name: str, offset: int) -> TextPart:
         state, attempt = self._over(name)
@@ -58,16 +58,16 @@ class NodeResults:
             raise BadRequest(f"{path} is not a file")
         return _piece(name, state.status, shown.out.decode(errors="replace"), offset)
 
-    def finished(self) -> list[tuple[NodeState, Attempt]]:
+    def finished_nodes(self) -> list[tuple[NodeState, Attempt]]:
         """Return the nodes of this run that are over and have left something."""
-        store, run = self._office.store, self._record.run
+        store, run = self._context.store, self._record.run
         records = store.attempts(run)
         found = [(state, _last(state, records)) for state in store.nodes(run) if state.status not in OPEN]
         return [(state, attempt) for state, attempt in found if attempt]
 
     def _over(self, name: str) -> tuple[NodeState, Attempt]:
-        store, run = self._office.store, self._record.run
-        child = next((each.run for each in self._office.lineage.below_attempt(self._record.attempt.id)
+        store, run = self._context.store, self._record.run
+        child = next((each.run for each in self._context.lineage.below_attempt(self._record.attempt.id)
                       if each.run == name), None)  # fmt: skip
         states = store.nodes(child or run)
         state = next((each for each in states if child or each.id == name), None)

@@ -33,7 +33,7 @@ class AskUser:
     """What one attempt has asked."""
 
     def __init__(self, attempt_events: AttemptEvents) -> None:
-        self._record, self._recorder = attempt_events.record, attempt_events
+        self._record, self._events = attempt_events.record, attempt_events
         self._run_questions = attempt_events.run_questions()
         self._entries: dict[str, Entry] = {}
 
@@ -50,7 +50,7 @@ class AskUser:
                 attempt=attempt,
                 kind="question",
                 about="question",
-                text=self._recorder.redactor.text(asked.question),
+                text=self._events.redactor.text(asked.question),
                 context=f"asked by {self._record.attempt.agent}; if nobody answers: {asked.default or 'nothing'}",
                 choices=(),
                 default=asked.default,
@@ -65,12 +65,12 @@ class AskUser:
         entry = self._entries.get(ask)
         if entry is None:
             raise BadRequest(f"you have asked nothing called `{ask[:80]}`", hint="ask_person returns its name")
-        if entry.open:
-            held = self._recorder.held_by(entry) if wait_seconds else contextlib.nullcontext()
+        if entry.is_open:
+            held = self._events.waiting_for_answer(entry) if wait_seconds else contextlib.nullcontext()
             with contextlib.suppress(TimeoutError), held:
                 async with asyncio.timeout(wait_seconds):
                     entry = self._entries[ask] = await self._run_questions.answer(entry)
-        if entry.open:
+        if entry.is_open:
             return {"ask": ask, "answered": False, "hint": "go on with other work, and call read_answer later"}
         return {"ask": ask, "answered": True, "answer": entry.answer, "by": entry.answered_by}
 
@@ -94,7 +94,7 @@ class AttemptToolbox:
     def __init__(
         self, toolbox_context: RunContext, attempt_events: AttemptEvents, node: Node, where: AttemptMachine
     ) -> None:
-        self._recorder, self._context, self._node, self._machine = attempt_events, toolbox_context, node, where.machine
+        self._events, self._context, self._node, self._machine = attempt_events, toolbox_context, node, where.machine
         self.token = SecretValue(secrets.token_urlsafe(32))
         self.mail = Mailbox(toolbox_context, attempt_events)
         self.results = NodeResults(toolbox_context, attempt_events.record, where.host)
@@ -121,7 +121,7 @@ class AttemptToolbox:
     def last_word(self) -> None:
         """Let a result that was handed in stand, whatever its program said when it was ended."""
         if self._last:
-            self._recorder.emit(self._last)
+            self._events.emit(self._last)
 
     async def close(self, *, paused: bool = False) -> None:
         """End what its agent leaves behind: children, and letters that it took. Of one that rests, children rest."""
@@ -176,11 +176,11 @@ class AttemptToolbox:
         if self._reports > MOST_REPORTS:
             raise BadRequest(f"{MOST_REPORTS} reports are the most")
         shown = "".join(message if message.isprintable() else " " for message in asked.text)
-        self._recorder.emit(Reported(" ".join(shown.split()), asked.percent))
+        self._events.emit(Reported(" ".join(shown.split()), asked.percent))
         return {"shown": True}
 
     def _who_is_there(self) -> dict[str, Any]:
-        circle = self.mail.circle()
+        circle = self.mail.recipients()
         states = {state.id: state.status for state in self._context.store.nodes(circle.run)}
         nodes = [
             {"node": place.node, "status": states[place.node], "attempts": place.attempts} for place in circle.places
@@ -209,6 +209,6 @@ class AttemptToolbox:
                 )
             result = taken.value
         self._last = Ended(ok=True, text=text, output=result)
-        self._recorder.emit(self._last)
+        self._events.emit(self._last)
         self.finished.set()
         return {"finished": True}

@@ -33,15 +33,15 @@ class ModelConversation:
 
     async def ask(self, tools: list[ToolDefinition]) -> ModelResponse:
         """Have the model answer what was said so far."""
-        response = await self._answered(ModelRequestParameters(function_tools=tools))
-        self._usage.take(_tokens(response.usage))
+        response = await self._ask_with_retries(ModelRequestParameters(function_tools=tools))
+        self._usage.add(_tokens(response.usage))
         self.memory.add(response)
         text = clean(response.text or "")
         if text.strip():
             tell(Said(text))
         return response
 
-    async def _answered(self, parameters: ModelRequestParameters) -> ModelResponse:
+    async def _ask_with_retries(self, parameters: ModelRequestParameters) -> ModelResponse:
         for left in reversed(range(TRIES)):
             try:
                 return await self._stream_answer(parameters)

@@ -31,6 +31,6 @@ class UsageTotal:
         self._usd = 0.0 if free else None
         self._tokens = Tokens()
 
-    def take(self, tokens: Tokens) -> None:
+    def add(self, tokens: Tokens) -> None:
         self._tokens += tokens
         tell(Spent(self._tokens, self._usd))

@@ -100,7 +100,7 @@ def _use(toolbox: LoopToolbox, call: ToolCallPart) -> Parts:
         arguments, result = {}, LoopToolResult.bad(f"the arguments are not JSON: {error}")
         tell(CalledTool(call.tool_name, clean(str(call.args))[:500], call.tool_call_id))
     else:
-        tell(CalledTool(call.tool_name, clean(toolbox.shown(call.tool_name, arguments)), call.tool_call_id))
+        tell(CalledTool(call.tool_name, clean(toolbox.main_argument(call.tool_name, arguments)), call.tool_call_id))
         result = toolbox.use(call.tool_name, arguments)
     content = clean(json.dumps(result.content, ensure_ascii=False))
     tell(ToolReturned(call.tool_call_id, result.ok, content[:MOST_SHOWN]))

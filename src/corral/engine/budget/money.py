@@ -129,10 +129,10 @@ class Money:
             raise BadRequest(f"{limit.repo}: there is no such folder", hint="a repository, or a folder in one")
         if limit.agent:
             agents.find(limit.agent, self._context.settings.load(place).agents)
-        return structs.replace(limit, repo=await self.place_of(limit.repo))
+        return structs.replace(limit, repo=await self.repository_folder(limit.repo))
 
     @staticmethod
-    async def place_of(folder: str) -> str:
+    async def repository_folder(folder: str) -> str:
         """Return the folder that runs name a repository by; what is none, or is gone, as it is."""
         from corral.world.git import repository  # noqa: PLC0415 -- rarely needed
 
@@ -178,7 +178,7 @@ class Money:
             found[name] = structs.replace(before, at=at, windows=tuple(told))
         return [found[name] for name in sorted(found)]
 
-    def spent(self, run: str, node: str = "") -> float:
+    def spent_usd(self, run: str, node: str = "") -> float:
         """Return what a run has spent so far, or one node of it."""
         return held_usd(self._store, run, node)[0]
 
@@ -225,11 +225,11 @@ class Money:
     def unhalt(self) -> bool:
         return self._store.ledger.drop_limits("halt") > 0
 
-    def halted(self) -> str | None:
+    def halted_by(self) -> str | None:
         """Return who halted everything, if somebody did."""
         found = next((limit for limit in self._store.ledger.limits() if limit.window == "halt"), None)
         return found.where if found else None
 
     def refuse_halted(self) -> None:
-        if where := self.halted():
+        if where := self.halted_by():
             raise Conflicting(f"everything is halted ({where})", hint="corral halt --off")

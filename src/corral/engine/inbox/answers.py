@@ -31,7 +31,7 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
     more = entry.about == "budget" and limits.offers_more(entry)
     if more:  # besides its choices: yes, no, any amount
         meant = text.strip() if limits.amount(text, 1.0) is not None else None
-    if entry.open and meant is None:
+    if entry.is_open and meant is None:
         ways = (*entry.choices, "an amount in USD") if more else entry.choices
         hint = f"say one of: {', '.join(ways)}"
         if entry.about == "budget" and not more:
@@ -79,7 +79,7 @@ def _by_itself(store: Store, entry: Entry) -> str | None:
     server = _server(store)
     if entry.about not in ("gate", "choice") or server is None or not server.resumes:
         return None
-    return None if any(each.open for each in store.inbox.of_run(entry.run)) else _server_words(server)
+    return None if any(each.is_open for each in store.inbox.of_run(entry.run)) else _server_words(server)
 
 
 def _server(store: Store) -> ServerRecord | None:

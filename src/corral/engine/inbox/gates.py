@@ -39,7 +39,7 @@ class Gates:
         )
         entry = self._run_questions.ask(question)
         self._open[node.id] = entry.id
-        self.answered_meanwhile |= not entry.open
+        self.answered_meanwhile |= not entry.is_open
 
     def choose(self, action: Choose, wait_seconds: float) -> str:
         """Ask which attempt of a race to take; return what is asked, in one line."""
@@ -51,7 +51,7 @@ class Gates:
         entry = self._run_questions.ask(question)
         self._open[action.node] = entry.id
         self._asked[entry.id] = f"{entry.text} (corral answer {entry.id} {questions.ways(entry)})"
-        self.answered_meanwhile |= not entry.open
+        self.answered_meanwhile |= not entry.is_open
         return self._asked[entry.id]
 
     def park(self, action: Park) -> None:
@@ -79,14 +79,14 @@ class Gates:
         question = limits.budget_question(who, "", refusal, more, time.time())
         self._run_questions.ask_for_money(structs.replace(question, node=None, attempt=None))
 
-    def answered(self) -> list[Settle]:
+    def take_answered(self) -> list[Settle]:
         """Return the gates that were answered since."""
         self.answered_meanwhile = False
         if not self._open:
             return []
         entries = {entry.id: entry for entry in self._run_questions.entries()}
         over = [
-            (node, entry) for node, number in self._open.items() if (entry := entries.get(number)) and not entry.open
+            (node, entry) for node, number in self._open.items() if (entry := entries.get(number)) and not entry.is_open
         ]
         for node, _ in over:
             del self._open[node]

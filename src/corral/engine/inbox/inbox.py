@@ -57,7 +57,7 @@ class Inbox:
     def commands(self, run: str) -> list[str]:
         """Return what to type for a run that waits for a person, as it stands now."""
         now = time.time()
-        waiting = [entry for entry in self._context.store.inbox.of_run(run) if entry.open and entry.deadline > now]
+        waiting = [entry for entry in self._context.store.inbox.of_run(run) if entry.is_open and entry.deadline > now]
         return [
             budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
             for entry in waiting
@@ -82,7 +82,7 @@ class Inbox:
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
         now = time.time()
-        own = [entry for entry in self._context.store.inbox.of_run(run) if entry.about == "choice" and entry.open]
+        own = [entry for entry in self._context.store.inbox.of_run(run) if entry.about == "choice" and entry.is_open]
         return {name: entry.id for entry in own if entry.deadline > now for name in entry.choices}
 
     def choosing_needs(self, run: str) -> AccessScope:
@@ -111,7 +111,7 @@ class Inbox:
         if not self._local_runs.orphaned(run) or self._local_runs.server() is not None:
             return False
         open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
-        return len(open_nodes) == 1 and not any(entry.open for entry in store.inbox.of_run(run))
+        return len(open_nodes) == 1 and not any(entry.is_open for entry in store.inbox.of_run(run))
 
     async def _end_of_race(self, entry: Entry) -> Entry:
         """Let a run end whose last race a user has just decided; nothing more is started for it."""

@@ -90,7 +90,7 @@ class Merges:
         from corral.engine.merge.merge_queue import MergeQueue  # noqa: PLC0415
 
         mergers = [self._merger(name, say) for name in names]
-        return await MergeQueue(self._context.store, mergers, lambda run: self._merger(run, say), say).land(request)
+        return await MergeQueue(self._context.store, mergers, lambda run: self._merger(run, say), say).merge(request)
 
     async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
         """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
@@ -106,7 +106,7 @@ class Merges:
         merger = self._merger(name)
         return await conflicts.conflicts_of(merger, MergeRequest(run=merger.run.run, into=into), only)
 
-    async def told(self, run: Run) -> Run:
+    async def add_git_state(self, run: Run) -> Run:
         """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
         from corral.engine.merge import overlap, reverted  # noqa: PLC0415
 

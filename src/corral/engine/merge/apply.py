@@ -43,7 +43,7 @@ class BranchMover:
 
     # --- forward
 
-    async def land(self, record: MergeRecord, *, autostash: bool = False) -> MergeRecord:
+    async def apply(self, record: MergeRecord, *, autostash: bool = False) -> MergeRecord:
         """Move the ref from `before` to `after`, and the files of clean checkouts with it; all or nothing."""
         env = await merge_commits.neutral_environment(self.repository)
         found = await move_branch.checkouts(self.repository, record.ref)

@@ -54,7 +54,7 @@ class Choices:
 
     async def _choice(self, conflict: Conflict) -> Choice | None:
         if conflict.path in self._asked:
-            choice = structs.replace(await self._made(conflict), of=conflict.blobs)
+            choice = structs.replace(await self._make_choice(conflict), of=conflict.blobs)
             self._new.append((conflict.path, choice))
             return choice
         for path, choice in reversed(self._before):
@@ -62,7 +62,7 @@ class Choices:
                 return choice
         return Choice(side=self.answer) if self.answer else None
 
-    async def _made(self, conflict: Conflict) -> Choice:
+    async def _make_choice(self, conflict: Conflict) -> Choice:
         if conflict.path in self._texts:
             if resolve_conflicts.is_submodule(conflict):
                 raise BadRequest(f"{conflict.path} is a submodule: it has no text", hint="choose ours or theirs")

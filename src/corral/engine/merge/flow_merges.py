@@ -17,7 +17,7 @@ class FlowMerges:
     """The merges of one run that are under way, or wait for a person to settle their conflicts."""
 
     def __init__(self, run: str, land: MergeCall, say: Callable[[str], None], wake: Callable[[], None]) -> None:
-        self._run, self._land, self._say, self._wake = run, land, say, wake
+        self._run, self._merge, self._say, self._wake = run, land, say, wake
         self._tasks: dict[str, asyncio.Task[MergeRecord]] = {}
         self.conflicts: dict[str, str] = {}  # node -> what a person is told
 
@@ -29,11 +29,11 @@ class FlowMerges:
         """Merge; what was merged before a crash is found to be there already."""
         landing = node.merge or MergeSpec()
         request = MergeRequest(run=self._run, strategy=landing.strategy, into=landing.into, heads=heads, proofs=proofs)
-        task = asyncio.ensure_future(self._land(request, self._say))
+        task = asyncio.ensure_future(self._merge(request, self._say))
         task.add_done_callback(lambda _: self._wake())
         self._tasks[node.id] = task
 
-    def ended(self) -> list[Settle]:
+    def take_ended(self) -> list[Settle]:
         """Return the merges that have come to an end since."""
         over = [(node, task) for node, task in self._tasks.items() if task.done()]
         for node, _ in over:

@@ -40,7 +40,7 @@ class MergeQueue:
         self.store, self.say, self._find = store, say, find
         self._mergers = {merger.run.run: merger for merger in mergers}
 
-    async def land(self, request: MergeRequest) -> QueueRecord:
+    async def merge(self, request: MergeRequest) -> QueueRecord:
         """Land what goes together and passes; what does not is left out, and told why."""
         record = await self._record(request)
         lander = self._merger(record.runs[0]).branch_mover
@@ -170,7 +170,7 @@ class MergeQueue:
             merger = step.merger
             landed = merger.new_record(request, step.worked)
             if step.worked.after != step.worked.before:
-                await merger.branch_mover.land(landed, autostash=request.autostash)
+                await merger.branch_mover.apply(landed, autostash=request.autostash)
             else:
                 self.store.merges.add(structs.replace(landed, state="merged"))
             merger.note(f"landed on {record.into} through a queue: {step.tip[:12]}")

@@ -173,7 +173,7 @@ class Merger:
             return self.store.merges.add(structs.replace(record, state="merged"))
         await self.branch_mover.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
-        record = await self.branch_mover.land(structs.replace(record, checks=checks), autostash=request.autostash)
+        record = await self.branch_mover.apply(structs.replace(record, checks=checks), autostash=request.autostash)
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -184,7 +184,7 @@ class Merger:
         worked = structs.replace(worked, merged=MergeResult(tree))
         async with self.branch_mover.alone():
             worked = structs.replace(worked, after=await self.make_commit(request, worked))
-            record = await self.branch_mover.land(self.new_record(request, worked), autostash=request.autostash)
+            record = await self.branch_mover.apply(self.new_record(request, worked), autostash=request.autostash)
         self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
@@ -440,7 +440,7 @@ class Merger:
                 self.waiting.drop(waiting, "settled")
             if record.before == after:
                 return self.store.merges.add(structs.replace(record, state="merged"))
-            record = await self.branch_mover.land(structs.replace(record, checks=checks))
+            record = await self.branch_mover.apply(structs.replace(record, checks=checks))
         self.note(f"made the branch {record.into}")
         return record
 

@@ -43,7 +43,7 @@ class OpenConflicts:
         self.store.merges.save(record)
         question = rules.question(record, time.time())
         with self.store.transaction():
-            if (entry := self.store.inbox.of_key(question.key)) and not entry.open:
+            if (entry := self.store.inbox.of_key(question.key)) and not entry.is_open:
                 self.store.inbox.free(question.key)  # that answer did not settle it: a person is asked once more
             self.store.inbox.ask(question, time.time())
         return record
@@ -59,7 +59,7 @@ class OpenConflicts:
         self.store.merges.drop(record)
         key = rules.question(record, 0.0).key
         for entry in self.store.inbox.of_run(self.run):
-            if entry.key == key and entry.open:
+            if entry.key == key and entry.is_open:
                 self.store.inbox.answer(entry.id, words, by, time.time())
         self.store.inbox.free(key)  # the next merge in conflict may have the same number
 

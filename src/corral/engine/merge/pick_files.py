@@ -96,7 +96,7 @@ async def combine_picks(repository: Repository, run: Run, base: str | None, take
         entries |= await _entries(repository, base, path, parts)
     tree = await resolve_conflicts.edit_tree(repository, await repository.tree_of(base), entries)
     told = [part for parts in by_path.values() for part in parts]
-    words = "".join(f"Taken: {part.take.named} from {part.attempt.id}\n" for part in told)
+    words = "".join(f"Taken: {part.take.path_with_hunks} from {part.attempt.id}\n" for part in told)
     message = rules.message(run, [], squashed=True, into="") + words
     commit = await merge_commits.commit_tree(repository, tree, [base], message)
     await repository.git("update-ref", f"refs/corral/taken/{run.run}/{commit[:12]}", commit)
@@ -143,15 +143,16 @@ async def _file_from_hunks(
 def _pieces(part: _PickedPart, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
     path, attempt = part.take.path, part.attempt
     if file is None:
-        raise BadRequest(f"--take {part.take.named}: {attempt.id} ({attempt.agent}) did not change that file")
+        raise BadRequest(f"--take {part.take.path_with_hunks}: {attempt.id} ({attempt.agent}) did not change that file")
     if file.whole:
         raise BadRequest(
-            f"--take {part.take.named}: {path} has no hunks: {file.whole}", hint=f"--take {path}={part.take.who}"
+            f"--take {part.take.path_with_hunks}: {path} has no hunks: {file.whole}",
+            hint=f"--take {path}={part.take.who}",
         )
     numbers = [piece.number for piece in file.pieces]
     if unknown := [number for number in part.take.hunks if number not in numbers]:
         raise BadRequest(
-            f"--take {part.take.named}: {attempt.id} ({attempt.agent}) has no hunk {unknown[0]} there",
+            f"--take {part.take.path_with_hunks}: {attempt.id} ({attempt.agent}) has no hunk {unknown[0]} there",
             hint=f"it has 1 to {numbers[-1]}: corral diff {attempt.id.rpartition('-')[0]} {attempt.id} --hunks",
         )
     return [(file, piece) for piece in file.pieces if not part.take.hunks or piece.number in part.take.hunks]

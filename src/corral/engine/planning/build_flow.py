@@ -64,7 +64,7 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     ready = dict[str, Node]()
     for node in flow.nodes:
         with findings.at(node.id, "skills"):
-            ready[node.id] = _ready(node, flow, request, settings, repo) if findings.known(node.id) else node
+            ready[node.id] = _ready(node, flow, request, settings, repo) if findings.has_known_agents(node.id) else node
     flow = structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
     if request.approve is None:
         return flow
@@ -344,14 +344,14 @@ def _resolve_agents(node: Node, request: Request, settings: Config, *, ours: boo
         return node
     folder = Path(request.flow_file).parent if request.flow_file else None
 
-    def found(choice: AgentChoice) -> AgentChoice:
+    def resolve(choice: AgentChoice) -> AgentChoice:
         return structs.replace(choice, model=_model(choice.name, choice.model or "", settings, folder))
 
-    mine = found(node.agent) if node.agent.name else _choices(request, settings)[0]
-    named = tuple(found(choice) for choice in node.fallback) or _fallbacks(request, settings, mine)
-    rivals = tuple(found(choice) for choice in node.rivals)
+    mine = resolve(node.agent) if node.agent.name else _choices(request, settings)[0]
+    named = tuple(resolve(choice) for choice in node.fallback) or _fallbacks(request, settings, mine)
+    rivals = tuple(resolve(choice) for choice in node.rivals)
     kin = named if ours else tuple(_kin(mine, each, settings) for each in named)
-    judge = found(node.judge) if node.judge else None
+    judge = resolve(node.judge) if node.judge else None
     return structs.replace(node, agent=mine, rivals=rivals, fallback=kin, judge=judge)
 
 

@@ -49,7 +49,7 @@ def check(flow: Flow, settings: Config, around: Mapping[str, Surroundings], find
                     with findings.at(node.id, key):
                         notes += refuse_missing(where, text, box)
         for choice in (node.agent, *node.rivals, *node.fallback) if node.kind == "task" else ():
-            if choice not in tried and findings.known(node.id) and findings.tries(node.id):
+            if choice not in tried and findings.has_known_agents(node.id) and findings.tries(node.id):
                 tried.add(choice)
                 with findings.at(node.id, "agent"):
                     notes += _check_agent(choice, settings, around[choice.name])

@@ -29,7 +29,7 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
         judges = tuple(each for each in (node.judge, node.reader) if each)
         for choice in (node.agent, *node.rivals, *node.fallback, *judges) if node.kind in ("task", "run") else ():
             about = (choice, node.task.read_only, len(node.task.prompt))
-            if about in tried or not (findings.known(node.id) and findings.tries(node.id)):
+            if about in tried or not (findings.has_known_agents(node.id) and findings.tries(node.id)):
                 continue
             tried.add(about)
             with findings.at(node.id, "agent"):

@@ -44,7 +44,7 @@ class Findings:
             if not any(words == each.message for each in self._found.values()):  # many nodes may have one agent
                 self._add(FlowMistake(self._file, *self._place(node, key), words, error.hint))
 
-    def known(self, node: str) -> bool:
+    def has_known_agents(self, node: str) -> bool:
         """Tell whether all agents of a node could be found by name."""
         return node not in self._bad
 

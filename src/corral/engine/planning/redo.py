@@ -78,7 +78,7 @@ def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: S
                 store.save_attempt(record)
         for entry in store.inbox.of_run(run):
             again = entry.node is not None and (entry.node in void or entry.node.startswith(groups))
-            if again and entry.open and entry.about == "choice":
+            if again and entry.is_open and entry.about == "choice":
                 store.inbox.answer(entry.id, "", "corral", time.time())
                 store.inbox.note_outcome(entry.id, f"`{entry.node}` is done again")
         for name, why in void.items():

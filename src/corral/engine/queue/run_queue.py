@@ -17,7 +17,7 @@ class RunQueue:
 
     def state(self, most: int = 1000) -> QueueState:
         return QueueState(
-            held=self.held,
+            held=self.is_held,
             concurrency=self.concurrency,
             count=self._store.queue.count(),
             waiting=tuple(self._store.queue.waiting(most)),
@@ -43,7 +43,7 @@ class RunQueue:
         return self._store.queue.find(run) or found
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether nothing is taken up at present."""
         return self._store.queue.value("held") == "yes"
 

@@ -52,7 +52,7 @@ class RunSupervisor:
         self._troubles: dict[str, str] = {}  #: by run: what went wrong with driving it
 
     @property
-    def driven(self) -> tuple[str, ...]:
+    def active(self) -> tuple[str, ...]:
         return tuple(self._tasks)
 
     def task(self, run: str) -> asyncio.Task[None] | None:
@@ -152,7 +152,7 @@ class RunSupervisor:
             run
             for run, status, owner in store.pages.owned()
             if status == "waiting" and run_status.is_orphaned(owner) and self._free(run)
-            and not any(entry.open for entry in store.inbox.of_run(run))
+            and not any(entry.is_open for entry in store.inbox.of_run(run))
         ]  # fmt: skip
 
     def _runs_with_quota(self, now: float) -> list[str]:
@@ -168,7 +168,7 @@ class RunSupervisor:
         for run in [run for run, task in self._tasks.items() if task.done()]:
             del self._tasks[run]
         free = queue.concurrency - len(self._tasks)
-        if free <= 0 or queue.held or self._rooms.money.halted():
+        if free <= 0 or queue.is_held or self._rooms.money.halted_by():
             return
         chosen, self._left = self._left[:free], self._left[free:]
         chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []

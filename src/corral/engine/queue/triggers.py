@@ -54,7 +54,7 @@ class Branches:
             raise BadRequest(f"{repo} has no branch `{branch}`", hint="name one that is there: git branch")
         return found
 
-    async def moved(self, record: TriggerRecord) -> Move | None:
+    async def find_move(self, record: TriggerRecord) -> Move | None:
         """Return where a trigger's branch went since it was last seen there; None if nowhere."""
         repository = await self._repository(record.request.repo)
         seen = f"{record.branch} {record.seen}"
@@ -168,7 +168,7 @@ class Triggers:
         if not self._store.automation.drop_trigger(name):
             raise _no_trigger(name)
 
-    def called(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
+    def signed_trigger(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
         """Return the trigger that this call is signed for; None whether it does not exist or the signature is wrong."""
         record = self._store.automation.trigger(name)
         if record is None or not record.enabled or not signing.holds(record.secret, headers, body, time.time()):
@@ -205,7 +205,7 @@ class Triggers:
                     self._note(record, f"not started: {error}")
 
     async def _look(self, record: TriggerRecord, vet: Vet) -> None:
-        move = await self._branches.moved(record)
+        move = await self._branches.find_move(record)
         if move is None:
             return
         landed = self._store.automation.landed_by(f"trigger {record.name}", move.commit)

@@ -280,7 +280,7 @@ class _Scale:
             if each.attempt is None and each.node is not None:
                 end = each.answered_at or now
                 part = self._part("ask", (each.created, end), f"waited for an answer: {each.text}")
-                state = "waiting" if each.open else "done"
+                state = "waiting" if each.is_open else "done"
                 who = f"you: {each.answer}" if each.answer else "you"
                 yield TimelineRow(
                     node=each.node, who=who, status=state, parts=(part,), seconds=max(0.0, end - each.created)

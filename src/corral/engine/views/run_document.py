@@ -102,7 +102,7 @@ def _refresh_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
     ]
     if not asked:
         return
-    hints = [limits.hint(entry) for entry in store.inbox.of_run(run) if entry.open and entry.about == "budget"]
+    hints = [limits.hint(entry) for entry in store.inbox.of_run(run) if entry.is_open and entry.about == "budget"]
     for attempt in asked:
         if attempt.error and attempt.error.hint not in hints:
             same = [hint for hint in hints if hint.split()[:3] == attempt.error.hint.split()[:3]]

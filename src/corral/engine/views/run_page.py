@@ -63,7 +63,7 @@ def view(store: Store, settings: Settings, name: str) -> RunView:
         run=run,
         record=record,
         attempts=records,
-        entries=tuple(each for each in entries if each.open),
+        entries=tuple(each for each in entries if each.is_open),
         working=working,
         graph=charts.graph(record.plan.flow, run, records, working, now),
         timeline=charts.timeline(record, list(records.values()), entries, now),

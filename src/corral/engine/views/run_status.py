@@ -193,7 +193,7 @@ def _answered_conflict(store: Store, run: str) -> str | None:
     for record in store.merges.conflicting(run):
         entry = conflict_question(store, record)
         entry = entry.as_of(time.time()) if entry else None
-        if entry is None or entry.open:
+        if entry is None or entry.is_open:
             continue
         words = f"{entry.answer}, by {entry.answered_by}: corral resume goes on with it"
         return f"its conflict with {record.into} is answered: {words}"

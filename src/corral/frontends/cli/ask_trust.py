@@ -16,7 +16,7 @@ def ask_for_trust(engine: Engine, file: Path) -> None:
     content = file.read_bytes()
     for line in content.decode(errors="replace").splitlines():
         click.echo(f"  {text.printable(line)}", err=True)
-    started, whole = engine.settings.started(file, content)
+    started, whole = engine.settings.started_files(file, content)
     if started:
         click.echo("It starts these files of the repository, which are trusted as they are now:", err=True)
         for name in started:

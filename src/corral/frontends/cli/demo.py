@@ -64,7 +64,7 @@ async def _play(folder: Path) -> list[Run]:
         unsandboxed=True,  # these agents are our own: the best level there is will do, and is told
     )
     with display(engine, quiet=False) as shown:
-        run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
+        run = await engine.execute(await engine.submit(request, shown.say), shown.hear)
     click.echo("\n" + _indent("\n".join(words.summary(run))))
     _explain(run)
     click.echo(f"4. corral diff {run.run}\n")
@@ -94,7 +94,7 @@ async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
         unsandboxed=True,
     )
     with display(quiet=True) as shown:
-        run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
+        run = await engine.execute(await engine.submit(request, shown.say), shown.hear)
     click.echo(_indent("\n".join(comparison(engine.work.compare(run.run)))))
     return run
 

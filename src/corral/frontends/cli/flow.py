@@ -125,7 +125,7 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
         if found.why:
             shown.say(found.why)
         shown.say(f"run {name}: {found.name}, {len(found.nodes)} nodes")
-        return await engine.drive(name, shown.hear, patient=shown.patient)
+        return await engine.execute(name, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 

@@ -88,12 +88,12 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
     with display(engine, quiet=quiet) as shown:
 
         def stop(name: str) -> None:
-            engine.drives.stop(f"stopped by {name}")  # before a word is said: the terminal may be gone
+            engine.active_runs.stop(f"stopped by {name}")  # before a word is said: the terminal may be gone
             shown.say("stopping: ending the agents, keeping their work")
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sent, stop, sent.name)
-        return await engine.merges.told(await work(engine, shown))
+        return await engine.merges.add_git_state(await work(engine, shown))
 
 
 def exit_code(run: Run) -> int:

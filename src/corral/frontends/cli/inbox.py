@@ -55,7 +55,7 @@ def _lines(entry: Entry) -> list[str]:
     lines = [f"{entry.id}  {entry.kind}: {entry.about}  ({place}, {words.ago(entry.created)} ago)"]
     lines += [f"   {words.printable(line)}" for line in entry.text.splitlines()]
     lines += [f"   ({words.printable(line)})" for line in entry.context.splitlines()]
-    if entry.open:
+    if entry.is_open:
         left = words.seconds(max(0.0, entry.deadline - time.time()))
         choices = "|".join(entry.choices) or "TEXT"
         lines.append(f"   corral answer {entry.id} {choices}   in {left} by itself: {words.printable(entry.default)}")

@@ -80,7 +80,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if found.merge.status == "merged" or (found.merge.status == "ready" and len(found.nodes) > 1):
             import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
 
-            found = asyncio.run(opened.merges.told(found))
+            found = asyncio.run(opened.merges.add_git_state(found))
         asked = opened.inbox.commands(found.run)
         windows = opened.money.windows_of(found) if found.cost.notional is True else []
     if as_json:

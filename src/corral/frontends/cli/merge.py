@@ -133,7 +133,7 @@ def _request(run: str, options: dict[str, object]) -> MergeRequest:
 def _preview(found: Preview, *, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
-        return 3 if not found.clean else 2 if any(place.trouble for place in found.checkouts) else 0
+        return 3 if not found.is_clean else 2 if any(place.trouble for place in found.checkouts) else 0
     size = f"{len(found.files)} files" if len(found.files) != 1 else words.printable(found.files[0])
     click.echo(
         f"merge    {found.run} into {found.into} ({found.strategy}): {size}  +{found.insertions} -{found.deletions}"
@@ -149,11 +149,11 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     if found.between:
         click.echo(f"between  {' and '.join(found.between)}, two nodes of this run")
     _conflicts(found.conflicts)
-    if found.clean and any(place.trouble for place in found.checkouts):
+    if found.is_clean and any(place.trouble for place in found.checkouts):
         click.echo("next     commit or stash what is there, or: corral merge --autostash")
         return 2
-    click.echo("clean    nothing stands against it" if found.clean else f"next     {_ways(found.run)}")
-    return 0 if found.clean else 3
+    click.echo("clean    nothing stands against it" if found.is_clean else f"next     {_ways(found.run)}")
+    return 0 if found.is_clean else 3
 
 
 def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:

@@ -57,7 +57,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
             limits = [Limit(window=window, usd=amount, agent=agent, repo=place) for window, amount in named]
             asyncio.run(opened.money.set_limits(limits, current_user()))
         elif action == "reset":
-            place = asyncio.run(opened.money.place_of(place))
+            place = asyncio.run(opened.money.repository_folder(place))
             gone = opened.money.reset(agent, place, current_user(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
             for kept in () if whole else opened.money.ceilings():

@@ -49,13 +49,13 @@ class Plain:
             self.say(line)
 
     @contextlib.contextmanager
-    def paused(self) -> Generator[None]:
+    def pause(self) -> Generator[None]:
         """Leave the terminal to a question."""
         yield
 
     def recall(self, heard: RunEvent, at: float) -> None:
         """Take in what happened before, without a word."""
-        self.known(heard.run).hear(heard, at)
+        self.board_of(heard.run).hear(heard, at)
 
     def settle(self, states: Mapping[str, Status]) -> None:
         """Take over how nodes stand: parts of a run may have been begun anew since what was recalled."""
@@ -64,14 +64,14 @@ class Plain:
                 self.board.know(node, status)
 
     def hear(self, heard: RunEvent) -> None:
-        board = self.known(heard.run)
+        board = self.board_of(heard.run)
         board.hear(heard, time.time())
         if isinstance(heard.event, Noted | UserAsked | Reported | Mailed | Checked) or (
             isinstance(heard.event, StatusChanged) and heard.attempt
         ):
             self.say(with_node_name(heard, board, headline(heard.event, 300)))
 
-    def known(self, run: str) -> Board:
+    def board_of(self, run: str) -> Board:
         """Return the board of the run that is driven: the first that is heard of."""
         if self.board is None:
             if self.engine:

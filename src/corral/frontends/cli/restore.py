@@ -20,7 +20,7 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     """Bring back the work of ATTEMPT, or what it had at a time: ATTEMPT@TIME, as --list shows it."""
     with engine() as opened:
         if listing:
-            found = asyncio.run(opened.work.kept(attempt))
+            found = asyncio.run(opened.work.snapshots(attempt))
             if as_json:
                 click.echo(msgspec.json.encode(found).decode())
             else:

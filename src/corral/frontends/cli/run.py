@@ -140,7 +140,7 @@ def run(
             )
         if why := engine.history.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
-        return await engine.drive(name, shown.hear, patient=shown.patient)
+        return await engine.execute(name, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
@@ -201,7 +201,7 @@ def run_detached(request: Request, *, as_json: bool) -> int:
 
 def leave_to_background(engine: Engine, run: str, *, as_json: bool) -> None:
     """Leave a queued run to the server, or to a process of its own, and print it."""
-    say(asyncio.run(engine.drives.to_background(run)))
+    say(asyncio.run(engine.active_runs.to_background(run)))
     click.echo(document(engine.show(run)).decode() if as_json else run)
 
 
@@ -217,6 +217,6 @@ async def submission(engine: Engine, request: Request, shown: Plain) -> str:
         file = engine.settings.file(Path(request.repo))
         if file is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise
-    with shown.paused():
+    with shown.pause():
         ask_for_trust(engine, file)
     return await engine.submit(request, shown.say)

@@ -119,5 +119,5 @@ def what(request: Request) -> str:
 
 def warn_if_alone(engine: Engine) -> None:
     """Say so where no server is at work: nothing starts by itself then."""
-    if engine.drives.server() is None:
+    if engine.active_runs.server() is None:
         say("no server is at work here: nothing starts by itself until `corral serve`")

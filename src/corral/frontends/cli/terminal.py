@@ -161,7 +161,7 @@ class Terminal(Plain):
         """Leave it to the live view."""
 
     @contextlib.contextmanager
-    def paused(self) -> Generator[None]:
+    def pause(self) -> Generator[None]:
         self._live.stop()
         yield
         self._live.start()
@@ -174,12 +174,12 @@ class Terminal(Plain):
         with self._lock:
             super().settle(states)
             if self.board and self.engine:
-                self._spent = self.engine.money.spent(self.board.run)
+                self._spent = self.engine.money.spent_usd(self.board.run)
 
     def hear(self, heard: RunEvent) -> None:
         event = heard.event
         with self._lock:
-            board = self.known(heard.run)
+            board = self.board_of(heard.run)
             board.hear(heard, time.time())
             self._ask_money(board, heard)
         text = with_node_name(heard, board, headline(event, max(20, self._console.width - 2)))
@@ -194,9 +194,9 @@ class Terminal(Plain):
         began = time.monotonic()
         if self.engine is None or not isinstance(heard.event, Spent | StatusChanged) or began < self._ask_after:
             return
-        self._spent = self.engine.money.spent(board.run)
+        self._spent = self.engine.money.spent_usd(board.run)
         if heard.node and not heard.attempt and heard.run == board.run:
-            board.paid(heard.node, self.engine.money.spent(board.run, heard.node))
+            board.note_cost(heard.node, self.engine.money.spent_usd(board.run, heard.node))
         self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
 
     def _render(self) -> RenderableType:
@@ -207,7 +207,7 @@ class Terminal(Plain):
         now = time.time()
         with self._lock:
             size = (self._console.width - 1, self._console.height * 2 // 3)
-            spent = max(self._spent, self.board.spent())
+            spent = max(self._spent, self.board.spent_usd())
             lines = view(self.board, now, size, spent, now - self.began)
         drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
         took = time.monotonic() - began

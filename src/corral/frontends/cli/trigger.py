@@ -139,7 +139,7 @@ def run(name: str, *, payload: str | None, event: str, as_json: bool) -> int:
 
 
 def _how_to_call(opened: Engine, name: str) -> None:
-    server = opened.drives.server()
+    server = opened.active_runs.server()
     address = server.address if server else "http://127.0.0.1:4747"
     say(f"keep the secret: it is not shown again. Calls go to {address}/api/v1/triggers/{name}, signed with it")
 

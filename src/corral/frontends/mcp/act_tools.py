@@ -76,9 +76,9 @@ async def _run_request(call: ToolCall, request: Callable[[], Request], *, apart:
     if pending := call.comes_again():
         return run_reply(call, await _resume_pending(call, pending))
     if apart:
-        run = await call.going.submit_apart(request(), call.visitor)
+        run = await call.runs.submit_apart(request(), call.visitor)
         return run_reply(call, call.engine.show(run))
-    run = await call.going.submit(request(), call.visitor)
+    run = await call.runs.submit(request(), call.visitor)
     return run_reply(call, await call.until_over(run))
 
 
@@ -86,7 +86,7 @@ async def _resume_pending(call: ToolCall, pending: Pending) -> Run:
     if not await call.answer_pending(pending):
         return call.engine.show(pending.run)
     if call.engine.show(pending.run).status in LEFT_TO_USER:
-        await call.going.resume(pending.run)
+        await call.runs.resume(pending.run)
     return await call.until_over(pending.run)
 
 
@@ -100,9 +100,9 @@ async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
         return run_reply(call, await _resume_pending(call, pending))
     name = call.engine.show(asked.run).run
     if asked.background:
-        await call.going.resume_apart(name)
+        await call.runs.resume_apart(name)
         return run_reply(call, call.engine.show(name))
-    await call.going.resume(name)
+    await call.runs.resume(name)
     return run_reply(call, await call.until_over(name))
 
 
@@ -123,8 +123,8 @@ async def answer(call: ToolCall, asked: arguments.AnswerArguments) -> ToolReply:
     entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
     run = call.engine.show(entry.run)
     may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))
-    if may and call.going.task(run.run) is None and not call.engine.driven(run.run):
-        await call.going.resume_apart(run.run)
+    if may and call.runs.task(run.run) is None and not call.engine.is_active(run.run):
+        await call.runs.resume_apart(run.run)
         return ToolReply(responses.OutcomeReply(run=run.run, outcome="the run goes on"))
     return ToolReply(responses.OutcomeReply(run=run.run, outcome=entry.outcome or "answered"))
 

@@ -31,9 +31,9 @@ class ToolCall:
     def __init__(
         self, active: ClientRuns, visitor: Visitor, context: ServerRequestContext, params: CallToolRequestParams
     ) -> None:
-        self.going, self.engine, self.visitor = active, active.engine, visitor
+        self.runs, self.engine, self.visitor = active, active.engine, visitor
         self._context, self._params = context, params
-        self._told = 0
+        self._last_sequence = 0
         self.warnings: list[str] = []  #: what the client is told besides
         self._unanswered: set[str] = set()  # the person would not say
 
@@ -68,10 +68,10 @@ class ToolCall:
                         return found
                 elif not await self._answer(entry, await elicitation.ask(self._context, entry)):
                     return self.engine.show(run)
-                if self.engine.show(run).status in LEFT_TO_USER and not self.engine.driven(run):
-                    await self.going.resume(run)
+                if self.engine.show(run).status in LEFT_TO_USER and not self.engine.is_active(run):
+                    await self.runs.resume(run)
         except asyncio.CancelledError:
-            self.going.stop(run, self.by)
+            self.runs.stop(run, self.by)
             raise
 
     async def for_a_while(self, run: str, seconds: float, since: int | None = None) -> None:
@@ -87,8 +87,8 @@ class ToolCall:
 
     async def _watch(self, run: str) -> None:
         """Watch until nobody drives the run; what agents at work ask meanwhile goes to the person."""
-        task = self.going.task(run)
-        async with aclosing(self.engine.history.watch(run, self._told)) as news:
+        task = self.runs.task(run)
+        async with aclosing(self.engine.history.watch(run, self._last_sequence)) as news:
             async for new in news:
                 await self._tell(new)
                 entry = self._question(run, at_work=True)
@@ -142,7 +142,7 @@ class ToolCall:
             message = one_line(place + words, MOST_MESSAGE)
             await self._context.session.report_progress(float(stored.seq), None, message)
         if new:
-            self._told = new[-1].seq
+            self._last_sequence = new[-1].seq
 
 
 def _entry(engine: Engine, number: str) -> Entry | None:

@@ -115,7 +115,7 @@ async def result(call: ToolCall, asked: arguments.ResultArguments) -> ToolReply:
     if asked.wait and run.status in OPEN:
         await call.for_a_while(run.run, asked.wait)
         run = call.engine.show(run.run)
-    return run_reply(call, await call.engine.merges.told(run))
+    return run_reply(call, await call.engine.merges.add_git_state(run))
 
 
 async def diff(call: ToolCall, asked: arguments.DiffArguments) -> ToolReply:

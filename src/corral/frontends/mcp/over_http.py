@@ -71,7 +71,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
     """Return what hands over a body that was read, then whatever comes after it."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def handed() -> Message:
+    async def receive_again() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return handed
+    return receive_again

@@ -55,14 +55,14 @@ class StdioRuns:
         self._opening += 1  # many may ask at once
         try:
             run = await self.engine.submit(request)
-            self._start(run, self.engine.drive(run, _ignore_event))
+            self._start(run, self.engine.execute(run, _ignore_event))
         finally:
             self._opening -= 1
         return run
 
     async def submit_apart(self, request: Request, visitor: Visitor) -> str:  # noqa: ARG002
         run = await self.engine.submit(request)
-        await self.engine.drives.detach(run)
+        await self.engine.active_runs.detach(run)
         return run
 
     async def resume(self, run: str) -> None:
@@ -70,7 +70,7 @@ class StdioRuns:
         self._start(run, self.engine.resume(run, _ignore_event))
 
     async def resume_apart(self, run: str) -> None:
-        await self.engine.drives.detach(run)
+        await self.engine.active_runs.detach(run)
 
     def task(self, run: str) -> asyncio.Task[Run] | None:
         return self._tasks.get(run)
@@ -87,7 +87,7 @@ class StdioRuns:
 
     async def close(self, why: str) -> None:
         """Stop everything that is driven here, and keep its work."""
-        self.engine.drives.stop(why)
+        self.engine.active_runs.stop(why)
         await asyncio.gather(*self._tasks.values(), *self._ending, return_exceptions=True)
 
     def _start(self, run: str, work: Coroutine[Any, Any, Run]) -> None:

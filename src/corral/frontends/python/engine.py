@@ -30,7 +30,7 @@ class Engine:
 
     def __init__(self, home: str | Path | None = None) -> None:
         self._inner = Inner(Path(home) if home is not None else None)
-        self._going: dict[str, asyncio.Task[Run]] = {}
+        self._tasks: dict[str, asyncio.Task[Run]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,9 +42,9 @@ class Engine:
 
     async def close(self) -> None:
         """Stop what goes on here, and let go of the store."""
-        if any(not task.done() for task in self._going.values()):
-            self._inner.drives.stop("the program that started it has ended")
-        await asyncio.gather(*self._going.values(), return_exceptions=True)
+        if any(not task.done() for task in self._tasks.values()):
+            self._inner.active_runs.stop("the program that started it has ended")
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._inner.close()
 
     # --- begin
@@ -63,7 +63,7 @@ class Engine:
     ) -> str:
         """Begin a task or a flow and return its run, which goes on in this process; see `events`, `wait`, `stop`."""
         run = await self._inner.submit(request(wanted, repo, active))
-        self._going[run] = asyncio.create_task(self._inner.drive(run, listen or _ignore_event))
+        self._tasks[run] = asyncio.create_task(self._inner.execute(run, listen or _ignore_event))
         return run
 
     async def resume(self, run: str, listen: Listener | None = None) -> Run:
@@ -73,7 +73,7 @@ class Engine:
     async def wait(self, run: str) -> Run:
         """Return a run once it is over, or waits for a person."""
         found = self._inner.find(run)
-        if task := self._going.get(found):
+        if task := self._tasks.get(found):
             return await asyncio.shield(task)
         async with aclosing(self._inner.history.watch(found)) as news:
             async for _ in news:
@@ -151,7 +151,7 @@ class Engine:
 
     def stop_all(self, why: str) -> None:
         """Stop everything that this engine drives, now."""
-        self._inner.drives.stop(why)
+        self._inner.active_runs.stop(why)
 
 
 def _ignore_event(_: RunEvent) -> None:

@@ -41,7 +41,7 @@ def identify(connection: HTTPConnection) -> Caller:
     if caller is None:  # who is known is never kept out by others of the same address, as behind one proxy
         site.limiter.count_wrong_secret(address)
         raise RefusedRequest(401, "bad_token", "this token is not known, or was revoked", hint=HINT)
-    site.limiter.asked(caller.token.id)
+    site.limiter.count_request(caller.token.id)
     connection.scope["corral.caller"] = caller.token.name
     return caller
 

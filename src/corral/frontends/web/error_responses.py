@@ -75,11 +75,11 @@ def install(app: FastAPI) -> None:
         log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
         return problem(500, "trouble", "corral itself failed", "the server's log says more; nothing stored is lost")
 
-    async def gone(_: Request, __: Exception) -> Response:
+    async def disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=400)  # nobody reads it
 
     app.add_exception_handler(CorralError, ours)
-    app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(ClientDisconnect, disconnected)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(RequestValidationError, invalid)
     for kind in (OSError, ValueError, OverflowError, RecursionError, Exception):

@@ -39,7 +39,7 @@ class Limiter:
         self._tokens = Buckets(per_second, max(1.0, per_second * BURST_SECONDS)) if per_second else None
         self._wrong = Buckets(WRONG_PER_MINUTE / 60, WRONG_PER_MINUTE)
 
-    def asked(self, token: str) -> None:
+    def count_request(self, token: str) -> None:
         """Count a request; refuse it if there were too many."""
         if self._tokens and (wait := self._tokens.wait_seconds(token)):
             raise _too_many(wait)

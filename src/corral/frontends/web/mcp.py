@@ -62,7 +62,7 @@ class ServerRuns:
         self.ending = False  #: the server goes; its runs are left to the next one
 
     async def submit(self, request: Request, visitor: Visitor) -> str:
-        if len(self._supervisor.driven) >= MOST_AT_ONCE:
+        if len(self._supervisor.active) >= MOST_AT_ONCE:
             raise BadRequest(f"{MOST_AT_ONCE} runs are at work here already", hint="queue it: background true")
         run = await self.submit_apart(request, visitor)
         await self.resume(run)
@@ -75,7 +75,7 @@ class ServerRuns:
         try:
             await self._supervisor.begin(run, partial(self.engine.resume, run))
         except BadRequest:
-            if not self.engine.driven(run):
+            if not self.engine.is_active(run):
                 raise  # else it was taken up already: by the queue, or because its question is answered
 
     async def resume_apart(self, run: str) -> None:

@@ -21,7 +21,7 @@ def text(site: Site) -> str:
             _gauge("corral_queue_waiting", "Runs that wait to be taken up.", [({}, queue.count)]),
             _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
             _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
-            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.driven))]),
+            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.active))]),
             _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
             _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
             _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),

@@ -422,10 +422,10 @@ def _excuses(ran: CheckRuns, work: WorkFacts) -> Callable[[str], bool]:
         return id_changes.excuse_nothing
     names = tuple(each.path for each in work.steered if each.how == "allowed")
 
-    def excused(name: str) -> bool:
+    def is_excused(name: str) -> bool:
         return work.tests_task or "::" not in name or name.startswith(names)
 
-    return excused
+    return is_excused
 
 
 def _allowed_files(work: WorkFacts) -> str:

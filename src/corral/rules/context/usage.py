@@ -37,13 +37,13 @@ class Gauge:
     def window(self) -> int:
         return self._window or window_of(self.model, self._windows)
 
-    def told(self, tokens: int, window: int | None = None) -> None:
+    def note_reported(self, tokens: int, window: int | None = None) -> None:
         """Take the agent's own word for it: it knows which of its requests are its own, and not those of others."""
         self._tells = True
         self.tokens = _sane(tokens)
         self._window = window if window and window > 0 else self._window
 
-    def metered(self, model: str | None, tokens: Tokens) -> None:
+    def note_metered(self, model: str | None, tokens: Tokens) -> None:
         """Add what passed; the tokens of an answer that go in come first, and begin a new request."""
         if self._tells:
             return

@@ -131,7 +131,7 @@ class _FlowReader:
         """Return what all agents are told; it may name inputs, and nothing that is known only later."""
         text = top.filled_text("context") or "" if top.has("context") else ""
         known = {name.removeprefix(self._prefix): value for name, value in self.inputs.items()}
-        return top.guarded("context", lambda: fill_text.fill(text, known)) or ""
+        return top.guard("context", lambda: fill_text.fill(text, known)) or ""
 
     def _inputs(self, top: FlowTable, given: Mapping[str, Any]) -> None:
         declared: set[str] = set()
@@ -325,7 +325,7 @@ def _fan(table: FlowTable) -> tuple[str | None, tuple[Any, ...] | None]:
 def _with_shape(node: Node, table: FlowTable) -> Node:
     """Put in what a node that works is asked for: the shape of its output, and until when it is repeated."""
     output, repeat = table.plain("output"), table.table("repeat")
-    shape = table.guarded("output", lambda: short_schema.schema(output)) if output is not None else None
+    shape = table.guard("output", lambda: short_schema.schema(output)) if output is not None else None
     return structs.replace(node, output=shape, repeat=_repeat(repeat) if repeat else None)
 
 

@@ -83,7 +83,7 @@ def rehearse(
     flow: Flow, retry: RetryPolicy | None = None, stubs: Stubs | None = None, costs: Mapping[str, float] | None = None
 ) -> Rehearsal:
     """Return what would start after what. A node without a stub ends well and says the first thing it may say."""
-    return _Play(flow, retry or RetryPolicy(), stubs or {}, costs or {}).to_the_end()
+    return _Play(flow, retry or RetryPolicy(), stubs or {}, costs or {}).play()
 
 
 class _Play:
@@ -94,16 +94,16 @@ class _Play:
         self._now = 0.0
         self._over: FinishRun | None = None
 
-    def to_the_end(self) -> Rehearsal:
+    def play(self) -> Rehearsal:
         self._schedule.load((), ())
         for wave in range(1, MOST_STEPS):
             records = self._wave(wave)
             if self._over:
                 return Rehearsal(tuple(self._steps), self._over.status, self._over.reason or "")
             for record in records:
-                self._schedule.heard(record, driven=True)
+                self._schedule.note_attempt(record, driven=True)
             for record in records:
-                self._schedule.heard(record, driven=False)
+                self._schedule.note_attempt(record, driven=False)
         return Rehearsal(tuple(self._steps), "it does not end")
 
     def _wave(self, wave: int) -> list[AttemptRecord]:
@@ -115,7 +115,9 @@ class _Play:
                 case Begin():
                     records.append(self._begin(wave, action))
                 case AskAtGate(node=node) | StartMerge(node=node):
-                    _, *following = self._schedule.ended(self._settle(wave, node, asks=isinstance(action, AskAtGate)))
+                    _, *following = self._schedule.end_node(
+                        self._settle(wave, node, asks=isinstance(action, AskAtGate))
+                    )
                     actions += following
                 case Settle(node=node, status=status, reason=reason) if status != "done":
                     self._steps.append(RehearsalStep(wave, node, None, f"{status}: {reason}"))

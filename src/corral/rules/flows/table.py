@@ -86,7 +86,7 @@ class FlowTable:
     def filled_text(self, name: str) -> str | None:
         text = self.text(name)
         if text is not None:
-            self.guarded(name, lambda: fill_text.names(text))
+            self.guard(name, lambda: fill_text.names(text))
         if not (text or "").strip():
             self.wrong(f"`{name}` is empty", "", name)
         return text
@@ -94,10 +94,10 @@ class FlowTable:
     def expression(self, name: str) -> str | None:
         text = "true" if self.plain(name) is True else "false" if self.plain(name) is False else self.text(name)
         if text is not None:
-            self.guarded(name, lambda: Expression(text))
+            self.guard(name, lambda: Expression(text))
         return text
 
-    def guarded(self, name: str, read: Callable[[], T]) -> T | None:
+    def guard(self, name: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except (ExpressionError, ValueError, BadRequest) as error:
@@ -124,7 +124,7 @@ class FlowTable:
         """Return a list of texts with places to fill."""
         texts = self.texts(name)
         for text in texts:
-            self.guarded(name, lambda text=text: fill_text.names(text))
+            self.guard(name, lambda text=text: fill_text.names(text))
         return texts
 
     def items(self, name: str) -> list[Position]:
@@ -173,7 +173,7 @@ class FlowTable:
 
     def duration(self, name: str) -> float | None:
         text = self.text(name)
-        return None if text is None else self.guarded(name, lambda: duration(text, name))
+        return None if text is None else self.guard(name, lambda: duration(text, name))
 
     def table(self, name: str) -> FlowTable | None:
         if name not in self.entries or self.entries[name][1].value is None:

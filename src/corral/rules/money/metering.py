@@ -204,7 +204,7 @@ class TokenMeter:
             return
 
     def _know(self, tokens: Tokens) -> None:
-        self._known, self._said = tokens.limited, True
+        self._known, self._said = tokens.within_limits, True
 
     def _tell(self) -> None:
         known, told = self._known, self._reported

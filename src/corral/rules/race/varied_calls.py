@@ -238,7 +238,7 @@ def _variants(call: ProductCall) -> Iterator[ProductCall]:
     values: list[Any] = [ast.literal_eval(each) for each in (*node.args, *(each.value for each in node.keywords))]
     changes = [_changes(value) for value in values]
 
-    def made(others: Sequence[Any], *, edge: bool) -> ProductCall:
+    def make_call(others: Sequence[Any], *, edge: bool) -> ProductCall:
         words = [f"{name}={value!r}" if name else repr(value) for name, value in zip(names, others, strict=True)]
         return ProductCall(call.module, call.name, ", ".join(words), edge)
 
@@ -246,13 +246,13 @@ def _variants(call: ProductCall) -> Iterator[ProductCall]:
         options = [[value for value, at_edge in each if at_edge == edge] for each in changes]
         for turn in range(max(map(len, options), default=0)):
             if not edge:
-                yield made(
+                yield make_call(
                     [each[(turn + place) % len(each)] if each else values[place] for place, each in enumerate(options)],
                     edge=False,
                 )
             for place, each in enumerate(options):
                 if turn < len(each):
-                    yield made([*values[:place], each[turn], *values[place + 1 :]], edge=edge)
+                    yield make_call([*values[:place], each[turn], *values[place + 1 :]], edge=edge)
 
 
 def _changes(value: Any) -> list[tuple[Any, bool]]:  # noqa: ANN401 -- any plain value

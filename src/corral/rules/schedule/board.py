@@ -152,7 +152,7 @@ class Board:
         elif isinstance(heard.event, UserAsked):
             self._states[node] = ("waiting", heard.event.words)
 
-    def paid(self, node: str, usd: float) -> None:
+    def note_cost(self, node: str, usd: float) -> None:
         """Take over what a node that is over has cost."""
         self._usd[node] = max(usd, self._usd.get(node, 0.0))
 
@@ -163,7 +163,7 @@ class Board:
             at_work.setdefault(each.node, []).append(each)
         return [row for name in self._all() for row in self._rows_of(name, at_work, now)]
 
-    def spent(self) -> float:
+    def spent_usd(self) -> float:
         return self.usd + sum(each.usd or 0.0 for each in self.working.values())
 
     # --- what is heard

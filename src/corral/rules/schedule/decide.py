@@ -33,7 +33,7 @@ class Schedule:
         self._work = NodeWork(self._progress, self._slots, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
-        self._held: set[str] = set()  # nodes that a person paused
+        self._paused: set[str] = set()  # nodes that a person paused
         self._open = len(self._progress.nodes)
         self._spent_before = 0.0  # by attempts that are over
         self.allowed_usd = 0.0  #: more than the budget, by a person's word
@@ -48,9 +48,9 @@ class Schedule:
         return self._progress.nodes
 
     @property
-    def held(self) -> frozenset[str]:
+    def paused_nodes(self) -> frozenset[str]:
         """The nodes that are paused and not over."""
-        return frozenset(self._held - self._progress.ends.keys())
+        return frozenset(self._paused - self._progress.ends.keys())
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -100,14 +100,14 @@ class Schedule:
                 self._slots.leave(record)
         for state in states:
             if state.status == "paused":
-                self._held.add(state.id)
+                self._paused.add(state.id)
             elif state.status not in OPEN:
                 self._stored[state.id] = state
         self._restore(list(self._look))
 
     def _restore(self, ready: list[str]) -> None:
-        stored, look, done, ends = self._stored, self._look, self._graph.done, self._progress.ends
-        plain = frozenset[str]() if self._progress.told else self._progress.plain
+        stored, look, done, ends = self._stored, self._look, self._graph.note_done, self._progress.ends
+        plain = frozenset[str]() if self._progress.needs_results else self._progress.plain
         for name in ready:  # grows
             state = stored.pop(name, None)
             if state is None:
@@ -134,7 +134,7 @@ class Schedule:
         if members:
             progress.members[name] = members
 
-    def heard(self, record: AttemptRecord, *, driven: bool) -> None:
+    def note_attempt(self, record: AttemptRecord, *, driven: bool) -> None:
         """Take in that an attempt is driven from now on, or that it is over."""
         name = record.node
         tries = self._tries.get(name)
@@ -145,22 +145,22 @@ class Schedule:
             tries.append(record)
             new = True
         if driven:
-            self._slots.begun(record, new=new)
+            self._slots.note_start(record, new=new)
             return
-        if self._slots.over(record, new=new):
+        if self._slots.note_end(record, new=new):
             self._spent_before += record.attempt.cost.usd or 0.0
         self._look[name] = None
 
-    def ended(self, settle: Settle) -> list[Action]:
+    def end_node(self, settle: Settle) -> list[Action]:
         """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
         return [] if settle.node in self._progress.ends else self._settle(settle)
 
-    def hold(self, node: str) -> None:
+    def pause(self, node: str) -> None:
         """Begin no attempt of a node until it is released."""
-        self._held.add(node)
+        self._paused.add(node)
 
     def release(self, node: str) -> None:
-        self._held.discard(node)
+        self._paused.discard(node)
         self.look(node)
 
     def look(self, node: str) -> None:
@@ -180,8 +180,8 @@ class Schedule:
         for name in self._work.due(now) if self._work.later else ():
             self._look[name] = None
         actions: list[Action] = []
-        at = Moment(now, self.stopping, self.allowed_usd, self._held)
-        plain = self._progress.plain if self._free and not (self.stopping or self._held) else frozenset[str]()
+        at = Moment(now, self.stopping, self.allowed_usd, self._paused)
+        plain = self._progress.plain if self._free and not (self.stopping or self._paused) else frozenset[str]()
         while batch := self._next():
             names = iter(batch)
             while (name := self._plainly(names, plain, actions)) is not None:
@@ -196,7 +196,7 @@ class Schedule:
         """Return whom to decide about: to whom something happened, then who waits longest for a slot that is free."""
         if look := self._look:
             self._look = {}
-            self._slots.turn = None
+            self._slots.next_node = None
             return look
         waited = self._slots.next()
         return () if waited is None else (waited,)
@@ -206,9 +206,9 @@ class Schedule:
 
         All of a large flow goes through here: nothing is made or called that can be left out.
         """
-        progress, free_slots, look, done = self._progress, self._slots, self._look, self._graph.done
+        progress, free_slots, look, done = self._progress, self._slots, self._look, self._graph.note_done
         ends, nodes, tries = progress.ends, progress.nodes, progress.tries
-        told, plenty, add = progress.told, free_slots.plenty, actions.append
+        told, plenty, add = progress.needs_results, free_slots.plenty, actions.append
         for name in names:
             if name in ends:
                 continue
@@ -275,18 +275,18 @@ class Schedule:
         words: str | None = None
         try:
             for name, words in node.around:
-                if not Expression(words).holds(self._progress.known(name)):
+                if not Expression(words).holds(self._progress.known_names(name)):
                     return self._settle(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
             words = node.when
             own = words is not None and node.fans_out and asks_item(words)
-            if words is not None and not own and not Expression(words).holds(self._progress.known(node.id)):
+            if words is not None and not own and not Expression(words).holds(self._progress.known_names(node.id)):
                 return self._settle(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
             words = node.for_each
             if node.items is not None:
                 return self._expand(node, node.items)
             if words is None:
                 return None
-            value = Expression(words).value(self._progress.known(node.id))
+            value = Expression(words).value(self._progress.known_names(node.id))
             return self._expand(node, items_of(value, matrix=node.matrix))
         except ExpressionError as wrong:
             return self._settle(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
@@ -299,7 +299,7 @@ class Schedule:
             progress.nodes[each.id], progress.items[each.id] = each, (node.id, values[place], place)
         self._open += len(made)
         self._graph.add(made)
-        self._graph.hold(node.id, names)
+        self._graph.wait_for(node.id, names)
         self._restore([*names, *([] if made else [node.id])])
         return [Expand(node.id, made)]
 
@@ -317,7 +317,7 @@ class Schedule:
 
     def _take_in(self, name: str, end: End, cascade: list[Action] | None = None) -> Sequence[str]:
         self._note(name, end)
-        if end.status == "done" and (ready := self._graph.done(name)) is not None:
+        if end.status == "done" and (ready := self._graph.note_done(name)) is not None:
             return ready
         opened = self._graph.settle(name, end.status)
         for skipped, need in opened.skipped:

@@ -55,14 +55,14 @@ class NeedsGraph:
         """Return who may start at once."""
         return [name for name, waits in zip(self._names, self._waits, strict=True) if not waits]
 
-    def hold(self, node: str, for_: Iterable[str]) -> None:
+    def wait_for(self, node: str, for_: Iterable[str]) -> None:
         """Let a node that was ready wait for others, whatever becomes of them."""
         number = self._numbers[node]
         for other in for_:
             self._waits[number] += 1
             self._other.setdefault(self._numbers[other], []).append((number, "always"))
 
-    def done(self, node: str) -> Sequence[str] | None:
+    def note_done(self, node: str) -> Sequence[str] | None:
         """Take in that a node is done; return who may start now. None where that is not all there is to say."""
         number = self._numbers[node]
         if self._missed or number in self._other or self._over[number]:

@@ -60,7 +60,7 @@ class NodeWork:
         for place, agent in enumerate((node.agent, *node.rivals)):
             lane = self._agent_tries(node, place, tries, at)
             lane = structs.replace(lane, agent=agent)
-            found = agent_tries.decide(lane, driven=self._slots.driven, stopping=bool(at.stopping), now=at.now)
+            found = agent_tries.decide(lane, driven=self._slots.active_ids, stopping=bool(at.stopping), now=at.now)
             if isinstance(found, TriesEnd) and found.last and not at.stopping:
                 found = self._read(node, lane, found, at)
             if isinstance(found, TriesEnd) and node.repeat and found.last and not at.stopping:
@@ -128,7 +128,7 @@ class NodeWork:
         """End a race early where somebody has won it; return the lanes that are still worth something."""
         tries = self._progress.tries.get(node.id, [])
         limit_status = contest.race(node, tries, over, sum(each.attempt.cost.usd or 0.0 for each in tries), now)
-        actions += contest.halts(node, limit_status, self._slots.driven)
+        actions += contest.halts(node, limit_status, self._slots.active_ids)
         if (why := early_stop.decision_reason(limit_status)) is not None:
             at_work = {record.lane for record in limit_status.at_work}
             readers = [each for each in tries if each.lane <= second_reader.FIRST_READER_PLACE and each.phase != "over"]
@@ -162,7 +162,7 @@ class NodeWork:
             tries=tries,
             allowed_usd=0.0,
         )
-        found = agent_tries.decide(own, driven=self._slots.driven, stopping=False, now=at.now)
+        found = agent_tries.decide(own, driven=self._slots.active_ids, stopping=False, now=at.now)
         if isinstance(found, Begin):
             return structs.replace(found, candidates=(last.id,))
         if not isinstance(found, TriesEnd | Park):
@@ -181,7 +181,7 @@ class NodeWork:
         open_lanes = 0
         for place in llm_judge.JUDGE_PLACES:
             lane = structs.replace(self._agent_tries(work, place, tries, at), agent=judge, allowed_usd=0.0)
-            decided = agent_tries.decide(lane, driven=self._slots.driven, stopping=False, now=at.now)
+            decided = agent_tries.decide(lane, driven=self._slots.active_ids, stopping=False, now=at.now)
             if isinstance(decided, TriesEnd | Park):
                 continue
             open_lanes += 1
@@ -196,6 +196,6 @@ class NodeWork:
             return None
         try:
             own = {"output": last.output, "attempt": result_of(last)}
-            return Expression(until).holds(ChainMap(own, cast("dict[str, Any]", self._progress.known(node.id))))
+            return Expression(until).holds(ChainMap(own, cast("dict[str, Any]", self._progress.known_names(node.id))))
         except ExpressionError:
             return False

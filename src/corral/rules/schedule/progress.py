@@ -68,7 +68,7 @@ class Progress:
         asking = [node for node in flow.nodes if node.when or node.around or node.fans_out or node.repeat]
         if flow.fills:
             asking += [node for node in flow.nodes if fills(flow, node)]
-        self.told = bool(asking)  #: whether anybody asks for results
+        self.needs_results = bool(asking)  #: whether anybody asks for results
         self.plain = _plain(flow, asking)
 
     # --- what a node is told
@@ -97,11 +97,11 @@ class Progress:
         task = structs.replace(node.task, handoff=told.words, handed=(*node.task.handed, *told.files))
         if not self.flow.fills:
             return task
-        known = self.known(node.id)
+        known = self.known_names(node.id)
         checks = tuple(fill_text.fill(check, known) for check in task.checks)
         return structs.replace(task, prompt=fill_text.fill(task.prompt, known), checks=checks)
 
-    def known(self, node: str) -> Mapping[str, Any]:
+    def known_names(self, node: str) -> Mapping[str, Any]:
         """Return what a node's texts may name."""
         if node not in self.items:
             return self._results.seen_from(node)
@@ -159,7 +159,7 @@ class Progress:
         self.ends[name] = end
         self.smooth = self.smooth and end.status == "done"
         self.filled.pop(name, None)
-        if not self.told or name in self.items:
+        if not self.needs_results or name in self.items:
             return
         result: dict[str, Any] = {"status": end.status, "reason": end.reason, "output": end.why}
         if name in self.members:

@@ -66,10 +66,10 @@ class RunSlots:
         self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
         self.decided = 0  #: how many attempts were decided and are not told yet
         self._queue = WaitingNodes()
-        self.turn: str | None = None  #: the node whose turn it is, of those that waited
+        self.next_node: str | None = None  #: the node whose turn it is, of those that waited
 
     @property
-    def driven(self) -> Collection[str]:
+    def active_ids(self) -> Collection[str]:
         return self._active.keys()
 
     @property
@@ -83,7 +83,7 @@ class RunSlots:
         """Take in that an attempt is open and that nobody drives it: it will want its seat back."""
         self._left[record.attempt.id] = record.attempt.agent
 
-    def begun(self, record: AttemptRecord, *, new: bool) -> None:
+    def note_start(self, record: AttemptRecord, *, new: bool) -> None:
         """Take in that an attempt is driven; `new`: nobody was told of it before."""
         if new and self.decided:
             self.decided -= 1
@@ -94,7 +94,7 @@ class RunSlots:
             self._left.pop(name, None)
         self._active[name] = record
 
-    def over(self, record: AttemptRecord, *, new: bool) -> bool:
+    def note_end(self, record: AttemptRecord, *, new: bool) -> bool:
         """Take in that an attempt is over; return whether it was driven."""
         if new and self.decided:
             self.decided -= 1
@@ -109,8 +109,8 @@ class RunSlots:
 
     def next(self) -> str | None:
         """Return who waited longest of those that may begin now: it is its turn."""
-        self.turn = self._queue.take(self._free) if self._queue.size and self._at_work < self._most else None
-        return self.turn
+        self.next_node = self._queue.take(self._free) if self._queue.size and self._at_work < self._most else None
+        return self.next_node
 
     @property
     def plenty(self) -> int:
@@ -121,7 +121,7 @@ class RunSlots:
         """Take a seat for an attempt; if there is none for it, its node waits."""
         full = len(self._active) + len(self._left) + self.decided >= self._most
         if full or ((self._counted or self._queue.size) and not self._may(node, agent)):
-            self._queue.add(agent, node, first=node == self.turn)
+            self._queue.add(agent, node, first=node == self.next_node)
             return False
         self.decided += 1
         if self._counted:
@@ -136,7 +136,7 @@ class RunSlots:
         full = name not in self._left and self._at_work >= self._most
         if full or (self._free_slots is not None and not self._free_slots.free(agent)):
             self._left.pop(name, None)
-            self._queue.add(agent, record.node, first=record.node == self.turn)
+            self._queue.add(agent, record.node, first=record.node == self.next_node)
             return False
         self._left[name] = agent  # until it is driven
         if self._free_slots:
@@ -150,7 +150,7 @@ class RunSlots:
         return {agent: min(count, most) for agent, count in self._queue.counts().items()} if most > 0 else {}
 
     def _may(self, node: str, agent: str) -> bool:
-        if node != self.turn and self._queue.size and self._queue.anyone(self._free):
+        if node != self.next_node and self._queue.size and self._queue.anyone(self._free):
             return False  # nobody overtakes who waits
         return self._free(agent)
 

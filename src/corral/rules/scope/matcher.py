@@ -64,7 +64,7 @@ class MatchedPath:
         ignored = self._ignored or is_ignored_here(table.ignore, ignoring, folder=folder)
         return MatchedPath(table, states, ignoring, ignored=ignored)
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Tell whether all below is alike: no pattern can begin to fit any more, or cease to."""
         if self._ignored:
             return True
@@ -83,11 +83,11 @@ class MatchedPath:
             _NEW,
             *(re.sub(r"\[!?(.)[^\]]*\]|[*?]+", lambda m: m[1] or _NEW, part) for part in parts if is_wild(part)),
         }
-        return any(new.writable(below=True) or not new.settled() for new in map(self.enter, kinds)) or any(
+        return any(new.writable(below=True) or not new.is_settled() for new in map(self.enter, kinds)) or any(
             self.enter(kind, folder=False).writable() for kind in kinds
         )
 
-    def names_foreseen(self) -> dict[str, bool]:
+    def names_in_patterns(self) -> dict[str, bool]:
         """Return the names that patterns go on with, and whether each can only be a folder."""
         found: dict[str, bool] = {}
         for layer in self._table.layers:

@@ -65,7 +65,7 @@ def _set(fields: Sequence[Field], state: State) -> BuiltinEffect:
 
 def _cd(fields: Sequence[Field], state: State) -> BuiltinEffect:
     targets = [each for each in fields[1:] if not re.fullmatch(r"-[LPe@]+|--", each.text)]
-    state.folder = state.moved(targets[0] if targets else None)
+    state.folder = state.folder_after(targets[0] if targets else None)
     return BuiltinEffect(EITHER)
 
 

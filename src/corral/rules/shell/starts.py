@@ -85,7 +85,7 @@ class CommandWalk(Walk):
                 if token.pieces
                 else (WordPiece(rest),)
             )
-            assigned.append((name, state.joined(pieces)))
+            assigned.append((name, state.join_pieces(pieces)))
         for token in words:
             self.substitutions(token, state, depth)
         fields = state.expand(words)
@@ -176,7 +176,7 @@ class CommandWalk(Walk):
             own.assign(*text.split("=", 1))
             own.exported.add(text.partition("=")[0])
         if inner.folder is not None:
-            own.folder = own.moved(inner.folder)
+            own.folder = own.folder_after(inner.folder)
         if not inner.found_here:
             own.search = None
         if inner.text is not None:
@@ -240,7 +240,7 @@ class CommandWalk(Walk):
         """Return the text that a command is given to read; None where there is none, or it cannot be told."""
         for each in reversed(node.documents):
             if each.document is None:
-                return state.joined(each.pieces or (WordPiece(each.text),))
+                return state.join_pieces(each.pieces or (WordPiece(each.text),))
             # What a shell replaces before it hands the text on is taken as if the other shell replaced it.
             return each.document if each.verbatim or "$" not in each.document else _fill_document(each.document, state)
         return None
@@ -255,7 +255,7 @@ def _fill_document(document: str, state: State) -> str | None:
             tokens = read(f'"{quoted}"')
         except UnreadableShell:
             return None
-        text = state.joined(tokens[0].pieces) if len(tokens) == 1 else None
+        text = state.join_pieces(tokens[0].pieces) if len(tokens) == 1 else None
         lines.append(text if text is not None else line)
     return "\n".join(lines)
 

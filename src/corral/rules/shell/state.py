@@ -86,7 +86,7 @@ class State(Struct):
         self.functions, self.search, self.folder = {}, None, None
         self.sought_any = self.stops = False
 
-    def moved(self, target: Field | None) -> str | None:
+    def folder_after(self, target: Field | None) -> str | None:
         """Return the folder after `cd`."""
         if target is None or not target.certain or target.text == "-" or target.text.startswith(("~", "$")):
             return None
@@ -99,7 +99,7 @@ class State(Struct):
     def expand(self, tokens: Iterable[ShellToken]) -> list[Field]:
         return [found for token in tokens for found in self._fields(token)]
 
-    def joined(self, pieces: Iterable[WordPiece], *, spaces: bool = True, likely: bool = False) -> str | None:
+    def join_pieces(self, pieces: Iterable[WordPiece], *, spaces: bool = True, likely: bool = False) -> str | None:
         """Return the text that pieces become, as one word; None where that cannot be told."""
         text = ""
         for place, piece in enumerate(pieces):
@@ -120,11 +120,11 @@ class State(Struct):
             value = self._value(pieces[0], first=True)
             if value is not None and not any(sign in value for sign in "*?["):
                 return [Field(text) for text in value.split()]
-        text = self.joined(pieces, spaces=False)
+        text = self.join_pieces(pieces, spaces=False)
         quoted_home = token.text.startswith("~") and pieces[0].quoted
         if text is not None:
             return [Field(text, certain=not quoted_home)]
-        likely = self.joined(pieces, spaces=False, likely=True)
+        likely = self.join_pieces(pieces, spaces=False, likely=True)
         return [Field(likely or token.text, certain=False, likely=likely is not None)]
 
     def _value(self, piece: WordPiece, *, first: bool) -> str | None:

@@ -169,26 +169,26 @@ class Stream:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._held = b""
+        self._pending = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a piece; return what is sure by now."""
-        data = self._held + chunk
+        data = self._pending + chunk
         longest = self._redactor.longest
         until = data.rfind(b"\n") + 1
         if len(data) - until > longest:  # a line without end: no secret is longer than what stays
             until = len(data) - longest
         until = min(until, self._open_secret_start(data, longest)) if until else 0
         if not until:
-            self._held = data
+            self._pending = data
             return b""
         pieces, until = self._redactor.cut(data, until)
-        self._held = data[until:]
+        self._pending = data[until:]
         return b"".join(pieces)
 
     def close(self) -> bytes:
         """Return the rest."""
-        rest, self._held = self._held, b""
+        rest, self._pending = self._pending, b""
         return self._redactor.data(rest)
 
     def _open_secret_start(self, data: bytes, longest: int) -> int:

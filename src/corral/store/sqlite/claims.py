@@ -49,7 +49,7 @@ class Claims:
             mine = [claim for claim in self.all(who.space) if claim.attempt == who.attempt]
             return all(claim.held for claim in mine if claim.path in paths)
 
-    def look(self, who: ClaimRequest) -> bool:
+    def holds_all(self, who: ClaimRequest) -> bool:
         """Return whether all that the attempt asked for is held by now."""
         with self._store.transaction():
             self._release_dead(who.space)

@@ -62,7 +62,7 @@ class Mail:
         )
         return [_mail_message(row) for row in reversed(rows)]
 
-    def known(self, thread: str) -> bool:
+    def thread_exists(self, thread: str) -> bool:
         return bool(self._store.rows("thread_known", thread=thread))
 
     def waiting(self, run: str, box: str) -> int:

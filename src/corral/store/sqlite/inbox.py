@@ -32,7 +32,7 @@ class SqliteInbox:
         """
         with self._store.transaction():
             if replaces and (last := self.of_key(question.key)):
-                if not last.open:
+                if not last.is_open:
                     self.free(question.key)
                 elif replaces(last):
                     choices = ENCODER.encode(question.choices)
@@ -132,8 +132,8 @@ class SqliteInbox:
         told: list[tuple[str, Entry]] = [("inbox.opened", entry) for entry in fresh]
         entries = [*(self.find(name) for name in known), *fresh]
         found = [entry for entry in entries if entry is not None]
-        told += [("inbox.answered", entry) for entry in found if not entry.open]
-        left = [entry.id for entry in found if entry.open]
+        told += [("inbox.answered", entry) for entry in found if not entry.is_open]
+        left = [entry.id for entry in found if entry.is_open]
         if fresh:
             self._queue.set_value(LAST, fresh[-1].id)
         if left != known:

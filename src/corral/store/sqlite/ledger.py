@@ -50,7 +50,7 @@ class Ledger:
         """
         with self._store.transaction():
             self._release_dead(line.at, line.owner)
-            granted = self.granted(line, bounds, expected, below_usd)
+            granted = self.reservable(line, bounds, expected, below_usd)
             if isinstance(granted, Refusal):
                 return granted
             self._store.do(
@@ -72,7 +72,7 @@ class Ledger:
             )
         return None
 
-    def granted(
+    def reservable(
         self, line: LedgerLine, bounds: Sequence[Bound], expected: Expected, below_usd: float
     ) -> float | Refusal:
         """Return how much would be reserved for an attempt now, or the bound that has no room for it."""
@@ -103,7 +103,7 @@ class Ledger:
                 continue
             room = self._balance(bound, line, 0.0)
             freed = structs.replace(room, reserved=max(0.0, room.reserved - sum(each.unspent for each in others)))
-            fits = fit_side_by_side(room.left, self._highest_cost(line.agent, line.model), others)
+            fits = fit_side_by_side(room.remaining_usd, self._highest_cost(line.agent, line.model), others)
             if not fits and freed.grant(line.reserved, expected, line.least) is not None:
                 behind = tuple(each.attempt for each in others)
                 waits = Refusal(room.limit, room.spent, room.reserved, line.reserved, waits=True, guessed=True)
@@ -135,7 +135,7 @@ class Ledger:
         return cast("float", row["usd"]) if row["count"] >= ENOUGH else None
 
     def _balance(self, bound: Bound, line: LedgerLine, below_usd: float) -> LimitBalance:
-        spent, reserved = self.held(bound, besides=line.attempt)
+        spent, reserved = self.spent_and_reserved(bound, besides=line.attempt)
         limit = bound.limit
         row = self._store.rows(
             "reserved_at_work",
@@ -146,7 +146,7 @@ class Ledger:
             root=bound.run if limit.window == "run" or bound.spender else "",
         )[0]
         return LimitBalance(
-            limit=structs.replace(limit, usd=limit.usd + self.allowed(bound)),
+            limit=structs.replace(limit, usd=limit.usd + self.allowed_overrun(bound)),
             spent=spent + below_usd,
             reserved=reserved,
             at_work=cast("float", row["usd"]),
@@ -208,13 +208,13 @@ class Ledger:
 
     def _refusal(self, attempt: str, wanted: float, bounds: Sequence[Bound]) -> Refusal | None:
         for bound in bounds:
-            spent, reserved = self.held(bound, besides=attempt)
-            whole = bound.limit.usd + self.allowed(bound)
+            spent, reserved = self.spent_and_reserved(bound, besides=attempt)
+            whole = bound.limit.usd + self.allowed_overrun(bound)
             if spent + reserved + wanted > whole + TINY or bound.limit.window == "halt":
                 return Refusal(structs.replace(bound.limit, usd=whole), spent, reserved, wanted)
         return None
 
-    def held(self, bound: Bound, besides: str = "") -> tuple[float, float]:
+    def spent_and_reserved(self, bound: Bound, besides: str = "") -> tuple[float, float]:
         """Return what is spent and what is held within a bound, but for one attempt."""
         limit, node = bound.limit, bound.node if bound.limit.window == "node" else ""
         if bound.spender:
@@ -253,7 +253,7 @@ class Ledger:
         with self._store.transaction():
             self._store.do("allow", run=run, window=window, usd=usd, by=by, at=at)
 
-    def allowed(self, bound: Bound) -> float:
+    def allowed_overrun(self, bound: Bound) -> float:
         """Return by how much a bound's run may go past its limit; nothing lifts a ceiling."""
         if bound.limit.window in ("ceiling", "halt") or not bound.run:
             return 0.0

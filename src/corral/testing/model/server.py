@@ -50,7 +50,7 @@ class ScriptedModel:
             return list(self._requests)
 
     @property
-    def asked(self) -> list[Request]:
+    def work_requests(self) -> list[Request]:
         """Those requests that hand the model tools and ask for work; no probe, no count of tokens, no title."""
         routes = [(request, route(request)) for request in self.requests]
         return [request for request, found in routes if not isinstance(found, Reply) and found[1].offers]

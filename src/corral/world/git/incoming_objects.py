@@ -120,7 +120,7 @@ async def _refuse_foreign(
     strange = {head for head in heads if head not in objects and head != known}
     rest = bytearray()
 
-    def listed(chunk: bytes) -> None:
+    def note_listed(chunk: bytes) -> None:
         rest.extend(chunk)
         *lines, last = bytes(rest).split(b"\n")
         rest[:] = last
@@ -128,17 +128,17 @@ async def _refuse_foreign(
 
     wanted = "\n".join([*heads, *([f"^{known}"] if known else [])]) + "\n"
     env = environment(folder)
-    await repository.git("rev-list", "--objects", "--stdin", stdin=wanted.encode(), env=env, sink=listed)
+    await repository.git("rev-list", "--objects", "--stdin", stdin=wanted.encode(), env=env, sink=note_listed)
     if strange and known:  # git leaves out of a bundle what any earlier commit had, and lists it all the same
 
-        def had(chunk: bytes) -> None:
+        def drop_known(chunk: bytes) -> None:
             rest.extend(chunk)
             *lines, last = bytes(rest).split(b"\n")
             rest[:] = last
             strange.difference_update(line[: len(known)].decode() for line in lines)
 
         rest.clear()
-        await repository.git("rev-list", "--objects", known, "--", sink=had)
+        await repository.git("rev-list", "--objects", known, "--", sink=drop_known)
     if strange:
         raise GitTrouble(f"its work names {min(strange)[:12]}, an object that it was not given: it is not taken")
 

@@ -119,7 +119,7 @@ async def _one_request(
         await answer.began.wait()
         if SWITCHED.match(answer.start):
             return
-    if ahead.held or await ahead.more():
+    if ahead.buffer or await ahead.more():
         raise WrongServer("plain HTTP asked twice over one connection")
 
 
@@ -162,7 +162,7 @@ class Egress(ProxyEndpoint):
         limits: ConnectionLimits | None = None,
         token: SecretValue | None = None,
     ) -> None:
-        self._rule, self._told = rule, _Once(told)
+        self._rule, self._report = rule, _Once(told)
         self._limits = limits or ConnectionLimits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self._token = token
@@ -190,19 +190,19 @@ class Egress(ProxyEndpoint):
         if why is None and hop and _is_address(host):
             why = self._rule.address_refusal(host, port, host)
         if why:
-            self._told(host, port, why)
+            self._report(host, port, why)
             raise RequestRefused(403, why)
         if hop:
-            self._told(host, port, "")
+            self._report(host, port, "")
             return await self._dialer.connect_over(hop, host, port, tunnel=not plain)
         try:
             upstream = await self._dialer.connect(
                 host, port, lambda found: self._rule.address_refusal(host, port, found)
             )
         except RequestRefused as refused:
-            self._told(host, port, str(refused) if refused.status == 403 else "")
+            self._report(host, port, str(refused) if refused.status == 403 else "")
             raise
-        self._told(host, port, "")
+        self._report(host, port, "")
         return upstream
 
     async def _tunnel(self, client: ProxyClient, upstream: Peer, host: str, port: int) -> None:
@@ -213,7 +213,7 @@ class Egress(ProxyEndpoint):
             check = None if _is_address(host) else host.__eq__
             await tunnel(client, upstream, check, self._limits.idle_seconds)
         except WrongServer as wrong:
-            self._told(host, port, str(wrong))
+            self._report(host, port, str(wrong))
             if wrong.plain:
                 await client.send(f"HTTP/1.1 403 Refused\r\nConnection: close\r\n\r\ncorral: {wrong}\n".encode())
             elif wrong.git:
@@ -244,7 +244,7 @@ class _Once:
     """Tells each decision about a host once, and stops where somebody makes names up."""
 
     def __init__(self, told: OnDecision) -> None:
-        self._told = told
+        self._report = told
         self._known: set[tuple[str, int, str]] = set()
 
     def __call__(self, host: str, port: int, why: str) -> None:
@@ -253,7 +253,7 @@ class _Once:
         self._known.add((host, port, why))
         if len(self._known) > MOST_REPORTED:
             host, port, why = "*", 0, f"more than {MOST_REPORTED} hosts were asked for: no more are told"
-        self._told(host, port, not why, why)
+        self._report(host, port, not why, why)
 
 
 def _gives(request: HttpRequest, token: SecretValue) -> bool:

@@ -39,34 +39,34 @@ class PeekReader:
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
-        self.held = b""
+        self.buffer = b""
 
     async def more(self) -> bool:
         """Look further; False where nothing more comes."""
         piece = await self._reader.read(PIECE_BYTES)
-        self.held += piece
+        self.buffer += piece
         return bool(piece)
 
     async def read(self, n: int) -> bytes:
-        if not self.held:
+        if not self.buffer:
             return await self._reader.read(n)
-        piece, self.held = self.held[:n], self.held[n:]
+        piece, self.buffer = self.buffer[:n], self.buffer[n:]
         return piece
 
     async def readuntil(self, separator: bytes) -> bytes:
-        while (at := self.held.find(separator)) < 0:
-            if len(self.held) > MOST_HEAD_BYTES:
-                raise asyncio.LimitOverrunError("too long", len(self.held))
+        while (at := self.buffer.find(separator)) < 0:
+            if len(self.buffer) > MOST_HEAD_BYTES:
+                raise asyncio.LimitOverrunError("too long", len(self.buffer))
             if not await self.more():
-                raise asyncio.IncompleteReadError(self.held, None)
+                raise asyncio.IncompleteReadError(self.buffer, None)
         at += len(separator)
-        piece, self.held = self.held[:at], self.held[at:]
+        piece, self.buffer = self.buffer[:at], self.buffer[at:]
         return piece
 
 
 async def kind(ahead: PeekReader) -> Kind:
     """Tell what a client speaks, as soon as that can be seen."""
-    while (found := kind_of(ahead.held)) is None:
+    while (found := kind_of(ahead.buffer)) is None:
         if not await ahead.more():
             return "other"
     return found
@@ -89,8 +89,8 @@ def kind_of(start: bytes) -> Kind | None:
 
 async def check_greeting(ahead: PeekReader, check: Check) -> None:
     """Look at all of a TLS greeting, and ask about the name in it."""
-    while (greeting := join_records(ahead.held)) is None:
-        if len(ahead.held) > MOST_HELLO_BYTES or not await ahead.more():
+    while (greeting := join_records(ahead.buffer)) is None:
+        if len(ahead.buffer) > MOST_HELLO_BYTES or not await ahead.more():
             raise WrongServer("TLS began with a greeting that does not end")
     name = server_name(greeting)
     if name is not None and not check(name):
@@ -157,11 +157,11 @@ def check_host(request: HttpRequest, check: Check) -> None:
 
 async def git_request(ahead: PeekReader, check: Check) -> bytes:
     """Read the request of git:// and ask about the server that it names; return it whole."""
-    size = int(ahead.held[:4], 16)
-    while len(ahead.held) < size:
+    size = int(ahead.buffer[:4], 16)
+    while len(ahead.buffer) < size:
         if not await ahead.more():
             raise WrongServer("git:// began with a request that does not end", git=True)
-    request, ahead.held = ahead.held[:size], ahead.held[size:]
+    request, ahead.buffer = ahead.buffer[:size], ahead.buffer[size:]
     fields = GIT_FIELDS.fullmatch(request, 4)
     found = AUTHORITY.fullmatch(fields[1].decode("latin-1")) if fields else None
     if not found or not found["name"]:

@@ -192,16 +192,16 @@ class ProxyEndpoint:
     """What answers behind a door, which is open as long as this is entered."""
 
     def __init__(self, door: ProxyListener) -> None:
-        self._door = door
+        self._listener = door
 
     async def __aenter__(self) -> Self:
-        await self._door.open()
+        await self._listener.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._door.close()
+        await self._listener.close()
 
     @property
     def count(self) -> int:
         """How many connections are open."""
-        return self._door.count
+        return self._listener.count

@@ -75,7 +75,7 @@ class RequestLimiter(Protocol):
     """Lets requests through as an account has room for them, and hears what its provider says of that."""
 
     async def enter(self) -> None: ...
-    def told(self, status: int, fields: Sequence[tuple[str, str]]) -> None: ...
+    def learn(self, status: int, fields: Sequence[tuple[str, str]]) -> None: ...
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -180,12 +180,12 @@ class ProviderProxy(ProxyEndpoint):
         head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
         back = _ProviderAnswer(self._key, await self._counter.enter() if costs else None, self.gate)
         try:
-            async with await self._reached() as upstream:
+            async with await self._connect() as upstream:
                 await upstream.send(head)
                 back.sent = True
                 await carry(client, request, upstream, back, self._limits.idle_seconds)
         finally:
-            back.over()
+            back.count_request()
 
     def _costs(self, request: HttpRequest) -> bool:
         """Refuse what an agent's API does not need; return whether the request may cost money."""
@@ -198,7 +198,7 @@ class ProviderProxy(ProxyEndpoint):
             raise RequestRefused(403, why)
         return self.paths.costs(request.method, path)
 
-    async def _reached(self) -> Peer:
+    async def _connect(self) -> Peer:
         try:
             peer = await self._reach()
         except RequestRefused as refused:
@@ -301,7 +301,7 @@ class _ProviderAnswer(AnswerFilter):
             self._packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # asked for or not, it may come
         reason, fields = super().head(response)
         if self._gate:
-            self._gate.told(response.status, fields)
+            self._gate.learn(response.status, fields)
         if self._mask:
             return self._mask.text(reason), [(name, self._mask.text(value)) for name, value in fields]
         return reason, fields
@@ -331,7 +331,7 @@ class _ProviderAnswer(AnswerFilter):
         """Count nothing: a provider whose connection failed before it answered has billed nothing."""
         self.sent = False
 
-    def over(self) -> None:
+    def count_request(self) -> None:
         """Count the request: an answer that says an error costs nothing."""
         known = self._meter.end(whole=self.whole) if self._meter else False
         if self._passage:

@@ -182,7 +182,7 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
         spawned=listeners.theirs.close if listeners else None,
         box_pid=_BoxPid(told).read,
         uid=owner.uid if owner else None,
-        listeners=listeners.received if listeners else None,
+        listeners=listeners.sockets if listeners else None,
     )  # fmt: skip
     closing = [lambda number=number: os.close(number) for number in (arguments, told, tells)]
     return ConfinedProcess(start, [*closing, *([listeners.close] if listeners else [])], group)
@@ -239,7 +239,7 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
         supervised=True,
         uid=owner.uid if owner else None,
         left=lambda: _read_leftovers(left),
-        listeners=listeners.received if listeners else None,
+        listeners=listeners.sockets if listeners else None,
     )
     return ConfinedProcess(start, closing)
 

@@ -183,7 +183,7 @@ def main() -> NoReturn:
     if not command:
         fail("no program", errno.EINVAL)
 
-    def given(name: str) -> list[str]:
+    def option_values(name: str) -> list[str]:
         return [value for option, value in options if option == name]
 
     for name, value in options:
@@ -191,12 +191,12 @@ def main() -> NoReturn:
             limit(LIMITS[name], int(value))
     limit(resource.RLIMIT_CORE, 0)
     offline = ("-i", "") in options
-    for port in given("-l"):
-        listen_for(int(given("-c")[-1]), int(port))
+    for port in option_values("-l"):
+        listen_for(int(option_values("-c")[-1]), int(port))
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         fail("no new privileges")
-    landlock(given("-r"), given("-w"), [int(port) for port in given("-p")], offline=offline)
+    landlock(option_values("-r"), option_values("-w"), [int(port) for port in option_values("-p")], offline=offline)
     seccomp(offline=offline, counted=("-m", "") in options)
     try:
         os.execvp(command[0], command)  # noqa: S606

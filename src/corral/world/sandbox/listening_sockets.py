@@ -17,7 +17,7 @@ class Listeners:
         self._ours, self.theirs = socket.socketpair()
         self._ours.setblocking(False)  # noqa: FBT003
 
-    async def received(self) -> list[socket.socket]:
+    async def sockets(self) -> list[socket.socket]:
         """Return the sockets once the box is up; they are the caller's to close. An error if it does not come up."""
         found: list[socket.socket] = []
         try:
@@ -72,7 +72,7 @@ class LocalListeners:
                 raise CorralError(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
             bound.setblocking(False)  # noqa: FBT003
 
-    async def received(self) -> list[socket.socket]:
+    async def sockets(self) -> list[socket.socket]:
         given, self._bound = self._bound, []
         return given
 

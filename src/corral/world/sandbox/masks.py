@@ -16,11 +16,11 @@ class ScopePath(Protocol):
     """A path on its way down through the patterns of a scope."""
 
     def enter(self, name: str, *, folder: bool = True) -> ScopePath: ...
-    def settled(self) -> bool: ...
+    def is_settled(self) -> bool: ...
     def readable(self, *, below: bool = False) -> bool: ...
     def writable(self, *, below: bool = False) -> bool: ...
     def names_open(self) -> bool: ...
-    def names_foreseen(self) -> Mapping[str, bool]: ...
+    def names_in_patterns(self) -> Mapping[str, bool]: ...
 
 
 class Mask(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Masks:
         waiting: list[tuple[str, ScopePath, Mode]] = [(str(start), first, shown)]
         while waiting:
             path, place, outer = waiting.pop()
-            if place.settled():
+            if place.is_settled():
                 self._add(path, _mode(place, below=True), outer, folder=True)
                 continue
             try:
@@ -97,7 +97,7 @@ def _new_names(place: ScopePath, there: set[str]) -> dict[str, bool]:
     """Return the names that are not there yet and could be written, and whether each can only be a folder."""
     return {
         name: folder
-        for name, folder in place.names_foreseen().items()
+        for name, folder in place.names_in_patterns().items()
         if name not in there and _may_be_writable(place.enter(name))
     }
 
@@ -111,7 +111,7 @@ def _own(place: ScopePath, new: Mapping[str, bool], *, inside: bool) -> Mode:
 
 
 def _may_be_writable(place: ScopePath) -> bool:
-    return not place.settled() or place.writable(below=True)
+    return not place.is_settled() or place.writable(below=True)
 
 
 def _mode(place: ScopePath, *, below: bool = False) -> Mode:

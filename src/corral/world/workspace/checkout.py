@@ -66,12 +66,12 @@ class Workspace(Struct, frozen=True):
     shallow: tuple[str, ...] = ()  #: commits whose parents are not there
 
     @property
-    def guarded(self) -> tuple[Path, ...]:
+    def guarded_paths(self) -> tuple[Path, ...]:
         """What the agent may not change in its own checkout: from there code would run in later git commands."""
         return (self.tree / ".git" / "hooks", self.tree / ".git" / "config")
 
     @property
-    def pinned(self) -> tuple[Path, ...]:
+    def pinned_paths(self) -> tuple[Path, ...]:
         """What it may not put another in place of."""
         return (self.tree / ".git",)
 

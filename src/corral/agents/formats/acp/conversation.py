@@ -41,7 +41,9 @@ class AcpConversation:
         self._saying, self._said, self._message = "", "", None
         self._tokens, self._turn_tokens, self._usd = Tokens(), Tokens(), None
         self._steers: list[str] = []
-        self._held: dict[str, tuple[Raw, list[wire.PermissionChoice]]] = {}  # what it waits for a person to allow
+        self._open_permissions: dict[
+            str, tuple[Raw, list[wire.PermissionChoice]]
+        ] = {}  # what it waits for a person to allow
         self._tried_login = self._at_work = self._over = False
 
     def read(self, line: str) -> list[Heard]:
@@ -71,16 +73,16 @@ class AcpConversation:
         if isinstance(order, Steer):
             self._steers.append(order.text)  # it is told when its turn ends
             return []
-        held = [wire.answer(number, _outcome(None)) for number, _ in self._held.values()]
-        self._held.clear()
+        held = [wire.answer(number, _outcome(None)) for number, _ in self._open_permissions.values()]
+        self._open_permissions.clear()
         return [*held, *self._cancel()]
 
     def answer(self, order: Answer) -> list[RunReply]:
-        held = self._held.pop(order.ask, None)
+        held = self._open_permissions.pop(order.ask, None)
         if held is None:
             return []
         number, choices = held
-        return [wire.answer(number, _outcome(self._tools.chosen(choices, order.text)))]
+        return [wire.answer(number, _outcome(self._tools.choose(choices, order.text)))]
 
     def _cancel(self) -> list[RunReply]:
         return [wire.notification("session/cancel", {"sessionId": self._session})] if self._at_work else []
@@ -219,7 +221,7 @@ class AcpConversation:
             steers, self._steers = self._steers, []
             return [*told, *(Heeded(text) for text in steers), self._prompt("\n\n".join(steers))]
         tools = self._tools
-        return [*told, *self._end(error_words.ended_well(self._said, used_tools=tools.used, denied=tools.denied))]
+        return [*told, *self._end(error_words.ended_well(self._said, used_tools=tools.were_used, denied=tools.denied))]
 
     def _stopped_event(self, reason: str) -> Ended:
         if reason == "cancelled":
@@ -257,8 +259,8 @@ class AcpConversation:
         told, question, choice = self._tools.ask(permission)
         if self._task.asks and choice and choice.kind.startswith("allow"):
             ask = bytes(message.id).decode(errors="replace")
-            self._held[ask] = (message.id, permission.options)
-            words, default = self._tools.offered(permission.options)
+            self._open_permissions[ask] = (message.id, permission.options)
+            words, default = self._tools.answers_and_default(permission.options)
             return [*self._pause(), *told, Asked(question, ask=ask, choices=words, default=default)]
         asked = Asked(question, answer=choice.name or choice.kind if choice else "none of its answers fits")
         return [*self._pause(), *told, asked, wire.answer(message.id, _outcome(choice))]

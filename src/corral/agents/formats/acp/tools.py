@@ -39,7 +39,7 @@ class AcpTools:
         self.denied: dict[str, None] = {}
 
     @property
-    def used(self) -> bool:
+    def were_used(self) -> bool:
         return bool(self._calls)
 
     def update(self, told: wire.Update) -> list[AgentEvent]:
@@ -69,13 +69,13 @@ class AcpTools:
             self.denied[call.name if call.name != "tool" else call.kind or "tool"] = None
         return events, question, choice
 
-    def offered(self, options: Sequence[wire.PermissionChoice]) -> tuple[tuple[str, ...], str]:
+    def answers_and_default(self, options: Sequence[wire.PermissionChoice]) -> tuple[tuple[str, ...], str]:
         """Return a permission's answers as words, and the one that holds if nobody answers: no."""
         refusal = _first(options, ("reject_once", "reject_always"))
         words = tuple(dict.fromkeys(_option_name(option) for option in options))
         return (words, _option_name(refusal)) if refusal else ((*words, REFUSED), REFUSED)
 
-    def chosen(self, options: Sequence[wire.PermissionChoice], words: str) -> wire.PermissionChoice | None:
+    def choose(self, options: Sequence[wire.PermissionChoice], words: str) -> wire.PermissionChoice | None:
         """Return the answer that a person's words name; None refuses without one."""
         found = next((option for option in options if _option_name(option) == words), None)
         if found is None or not found.kind.startswith("allow"):

@@ -60,7 +60,7 @@ class LoopToolbox:
         self._place, self._most = place, most_output
         self.tools = {tool.name: tool for tool in TOOLS if not (read_only and tool.writes)}
 
-    def shown(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def main_argument(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Return the one argument of a call that a person wants to see."""
         tool = self.tools.get(name)
         value = arguments.get(tool.shown) if tool else None

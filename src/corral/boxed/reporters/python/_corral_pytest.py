@@ -32,7 +32,7 @@ def _plugin(config_module, core):
         pytest_sessionstart = hookimpl(tryfirst=True)(PytestSession.start)
         pytest_collection_modifyitems = hookimpl(trylast=True)(PytestSession.choose)
         pytest_runtest_protocol = hookimpl(tryfirst=True)(PytestSession.skip)
-        pytest_collection_finish = hookimpl(trylast=True)(PytestSession.collected)
+        pytest_collection_finish = hookimpl(trylast=True)(PytestSession.on_collected)
         pytest_xdist_node_collection_finished = hookimpl(optionalhook=True)(PytestSession.on_worker_collected)
         pytest_collectreport = hookimpl(tryfirst=True)(PytestSession.collect_report)
         pytest_runtest_logreport = hookimpl(tryfirst=True)(PytestSession.test_report)
@@ -93,7 +93,7 @@ class PytestSession:
         self.expected.discard(item.nodeid)
         return True
 
-    def collected(self, session):
+    def on_collected(self, session):
         if self.mode != "none":
             self.expected.update(item.nodeid for item in session.items)
             for item in session.items:

@@ -208,7 +208,7 @@ class RunnerGuard:
             return (in_tree(name) and not is_test(name)) or name.startswith("<")
         return value is not None and not isinstance(value, (type, property, staticmethod, classmethod))
 
-    def replaced(self):
+    def replacements(self):
         for module, functions in self.known.items():
             for owner, name, value, shown, code in functions:
                 now = vars(owner).get(name)
@@ -237,7 +237,7 @@ class RunnerGuard:
         return in_tree(place) and not is_test(place)
 
     def send(self):
-        for name in self.replaced():
+        for name in self.replacements():
             if name not in self.said and len(self.said) < 20:
                 self.said.add(name)
                 send(e="doubt", w="code of the work replaced `%s`" % name)

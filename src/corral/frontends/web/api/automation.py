@@ -111,11 +111,11 @@ async def drop_trigger(name: str, site: CurrentSite, _: Admin) -> Response:
 async def call(name: str, request: Request, site: CurrentSite) -> Response:
     """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
     raw, sent = await request.body(), request.headers
-    record = site.engine.triggers.called(name, sent, raw)
+    record = site.engine.triggers.signed_trigger(name, sent, raw)
     if record is None:
         site.limiter.count_wrong_secret(request.client.host if request.client else "-")
         raise RefusedRequest(401, "signature", "there is no such trigger, or the signature is wrong or old")
-    site.limiter.asked(f"trigger {name}")
+    site.limiter.count_request(f"trigger {name}")
     once = sent.get("webhook-id") or sent.get("x-github-delivery") or secrets.token_hex(8)
     try:
         fired = await site.engine.triggers.fire(record, occasion(once[:200], _event(sent), raw), site.vet)

@@ -75,8 +75,8 @@ def _health(site: Site) -> Health:
         site.engine.check_writable()
         slow = time.perf_counter() - started > 1.0
         parts["store"] = "writing takes more than a second" if slow else "ok"
-        parts["queue"] = "held: nothing is taken up" if site.engine.queue.held else "ok"
-        parts["money"] = f"everything is halted ({where})" if (where := site.engine.money.halted()) else "ok"
+        parts["queue"] = "held: nothing is taken up" if site.engine.queue.is_held else "ok"
+        parts["money"] = f"everything is halted ({where})" if (where := site.engine.money.halted_by()) else "ok"
     except CorralError as error:
         parts["store"] = f"down: {error}"
     parts["foreman"] = site.foreman.trouble() or "ok"

@@ -51,7 +51,7 @@ async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) 
     """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
     wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    if wanted.node is not None and site.engine.driven(name):
+    if wanted.node is not None and site.engine.is_active(name):
         await site.engine.control.unpause(name, wanted.node, caller.by)
     else:
         await site.foreman.begin(name, partial(site.engine.resume, name))

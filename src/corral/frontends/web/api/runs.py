@@ -88,4 +88,4 @@ async def list_runs(  # noqa: PLR0913, PLR0917 -- one for each filter
 @router.get("/runs/{run}", responses=gives(Run))
 async def show(run: str, site: CurrentSite, _: Reader) -> Response:
     """Show one run: its id, the beginning of one, or @last. The same document as `corral show --json`."""
-    return answer(await site.engine.merges.told(site.engine.show(run)))
+    return answer(await site.engine.merges.add_git_state(site.engine.show(run)))

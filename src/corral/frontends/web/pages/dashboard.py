@@ -64,7 +64,7 @@ def _values(site: Site) -> dict[str, object]:
         "entries": site.engine.inbox.entries(),
         "today": _today(site),
         "queue": site.engine.queue.state(),
-        "halted": site.engine.money.halted(),
+        "halted": site.engine.money.halted_by(),
         "repository": site.settings.roots[0],
     }
 

@@ -53,6 +53,6 @@ def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
         "entries": entries,
         "tasks": {entry.run: site.engine.history.flow_of(entry.run).title for entry in entries},
         "agents": _agents(site, entries),
-        "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
+        "answered": [entry for entry in whole if not entry.is_open][:ANSWERED_MOST],
         "given": given,
     }

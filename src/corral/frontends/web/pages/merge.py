@@ -50,7 +50,7 @@ WAYS = (
 
 @router.get("/runs/{run}/merge")
 async def look(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
-    document = await site.engine.merges.told(site.engine.show(run))
+    document = await site.engine.merges.add_git_state(site.engine.show(run))
     landing = site.landings.of(document.run)
     if landing and not landing.over:
         return frame.show(request, caller, "merge_going.html", run=document, landing=landing)

@@ -59,7 +59,7 @@ async def part(
 
 async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
     view = site.engine.history.view(run)
-    await site.engine.merges.told(view.run)
+    await site.engine.merges.add_git_state(view.run)
     chosen = _select(view, attempt, node)
     record = view.attempts[chosen.attempt.id] if chosen.attempt else None
     engine, name = site.engine, view.run.run
@@ -174,7 +174,7 @@ async def pause(request: Request, run: str, site: CurrentSite, caller: Runner) -
 async def resume(request: Request, run: str, site: CurrentSite, caller: Runner) -> Response:
     """Go on with the run, or with a paused node of it; the screen is opened anew, to hear it from its beginning."""
     name, node = site.engine.find(run), (await form(request)).get("node")
-    if node and site.engine.driven(name):
+    if node and site.engine.is_active(name):
         return _text_reply(await site.engine.control.unpause(name, node, caller.by))
     await site.foreman.begin(name, partial(site.engine.resume, name))
     return frame.go_to(f"/runs/{name}")
@@ -204,7 +204,7 @@ async def answer_entry(request: Request, run: str, number: str, site: CurrentSit
     given = (await form(request)).get("answer", "")
     entry = await settle(site, caller, number, given)
     name = site.engine.find(run)
-    if not site.engine.driven(name):
+    if not site.engine.is_active(name):
         return frame.go_to(f"/runs/{name}")
     return _text_reply(f"answered: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
 

@@ -55,7 +55,7 @@ async def queue(request: Request, site: CurrentSite, caller: Admin) -> Response:
 @router.post("/settings/halt")
 async def halt(request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Stop every run now and let none start, or let them start again."""
-    if site.engine.money.halted():
+    if site.engine.money.halted_by():
         site.engine.money.unhalt()
     else:
         site.engine.money.halt(caller.by)
@@ -121,7 +121,7 @@ def _settings_page(
     return frame.show(
         request, caller, "_settings.html" if part else "settings.html",
         me=caller.token, tokens=site.engine.access.tokens() if admin else [], scopes=SCOPES, secret=secret,
-        queue=site.engine.queue.state(), halted=site.engine.money.halted(),
+        queue=site.engine.queue.state(), halted=site.engine.money.halted_by(),
         schedules=site.engine.automation.all(), triggers=site.engine.triggers.all(),
         hooks=hooks, dead=dead, hook=hook, home=site.engine.home, roots=site.settings.roots,
     )  # fmt: skip

@@ -41,7 +41,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
 
     @property
-    def varied(self) -> bool:
+    def has_variants(self) -> bool:
         return any(not each.expected for each in self.calls)
 
     def command(self, interpreter: str, mark: str) -> str:

@@ -24,7 +24,7 @@ class _JunitReader:
         self._name = ""
         self._end = ""
 
-    def opened(self, tag: str, attributes: dict[str, str]) -> None:
+    def on_open(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "testcase":
             place, name = attributes.get("classname", "").strip(), attributes.get("name", "").strip()
             self._name, self._end = name if place in ("", name, "test") else f"{place}::{name}", "passed"
@@ -33,7 +33,7 @@ class _JunitReader:
         elif self._end == "passed" and tag == "skipped":
             self._end = "skipped"
 
-    def closed(self, tag: str) -> None:
+    def on_close(self, tag: str) -> None:
         if tag != "testcase" or not self._end:
             return
         match self._end:
@@ -53,7 +53,7 @@ def read(text: str) -> Tally | None:
     if start is None or "</testsuite" not in text:
         return None
     reader, parser = _JunitReader(), expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = reader.opened, reader.closed
+    parser.StartElementHandler, parser.EndElementHandler = reader.on_open, reader.on_close
     parser.EntityDeclHandler = _refuse
     end = text.rfind(">", 0, text.rfind("</testsuite") + len("</testsuites>")) + 1
     types = text.find("<!DOCTYPE", 0, start.start())  # what is printed around a report is not part of it

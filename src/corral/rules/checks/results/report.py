@@ -102,7 +102,7 @@ class _ReportReader:
             session.ended, session.code, session.missing = True, line.code, line.missing
             session.examples = [each[:MOST_WORDS] for each in line.words[:5]] if isinstance(line.words, list) else []
 
-    def unfinished(self) -> list[str]:
+    def unfinished_sessions(self) -> list[str]:
         return list(dict.fromkeys(words for each in self.sessions.values() if (words := _early_end_text(each))))
 
 
@@ -126,11 +126,11 @@ def with_value(command: str, name: str, value: str, separator: str) -> str:
     if not _PLAIN.fullmatch(value):
         return command
 
-    def kept(found: re.Match[str]) -> str:
+    def with_separator(found: re.Match[str]) -> str:
         follows = command[found.end() : found.end() + 1]
         return found[0] + value + ("" if not follows or follows in " \t\n;&|)" else separator)
 
-    return re.sub(rf"(?<![\w$-]){name}=", kept, command)
+    return re.sub(rf"(?<![\w$-]){name}=", with_separator, command)
 
 
 def contradictions(tests: Mapping[str, Outcome], exit_code: int | None) -> list[str]:
@@ -184,7 +184,7 @@ def read(lines: Iterable[bytes], exit_code: int | None = None, *, cut: bool = Fa
         runners=tuple(sorted({each.kind for each in reading.sessions.values()})),
         tests=reading.tests,
         sessions=len(reading.sessions),
-        unfinished=tuple(reading.unfinished()[:MOST_NAMES]),
+        unfinished=tuple(reading.unfinished_sessions()[:MOST_NAMES]),
         doubts=tuple(reading.doubts),
         weak=tuple(reading.weak),
         inside=tuple(sorted(reading.inside)),

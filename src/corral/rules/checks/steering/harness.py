@@ -97,7 +97,7 @@ class _Decisions:
             return SteeringFile(path=path, how="allowed" if why in table.SHARED else out, why=why)
         row = roles.effective_row(path, self._work.programs.tools)
         if row.role == "mixed":
-            return self._kept(mixed_files.decide_mixed(self._work, change, row.why))
+            return self._keep_merged(mixed_files.decide_mixed(self._work, change, row.why))
         if row.role == "watched":
             return mixed_files.decide_watched(self._work, change, row.why)
         if added and path.startswith("vendor/") and shadowing.has_vendored_module(self._work):
@@ -126,7 +126,7 @@ class _Decisions:
             return _put_back(path, roles.DATA.why)
         if not added and (why := use_in_tests(self._work, path)):
             return SteeringFile(path=path, how="allowed", why=why)
-        return self._kept(mixed_files.with_inline_tests(self._work, change))
+        return self._keep_merged(mixed_files.with_inline_tests(self._work, change))
 
     def _holds_cases(self, path: str) -> bool:
         """Tell a list of cases outside of the tests' folders: by its name, and because a test of the base names it."""
@@ -144,7 +144,7 @@ class _Decisions:
             return False
         return pattern is not None and bool(re.search(pattern, self._work.text("base", path) or ""))
 
-    def _kept(self, decision: mixed_files.Decision) -> SteeringFile | None:
+    def _keep_merged(self, decision: mixed_files.Decision) -> SteeringFile | None:
         steered, content = decision
         if steered is not None and content is not None:
             self._merged[steered.path] = content

@@ -110,7 +110,7 @@ class CommandContext(Struct, frozen=True):
         """Return a path as the repository knows it."""
         return word if word.startswith("/") else normpath(f"{self.folder}/{word}")
 
-    def moved(self, word: str) -> CommandContext:
+    def in_folder(self, word: str) -> CommandContext:
         return structs.replace(self, folder=self.inside(word))
 
     @property
@@ -145,7 +145,7 @@ class CheckReader:
         for stages in pipelines(text):
             for place, words in enumerate(stages):
                 if words[:1] == ["cd"] and len(words) > 1:
-                    at = at.moved(words[1])
+                    at = at.in_folder(words[1])
                 else:
                     judged = at.judged or (place + 1 < len(stages) and not strict)
                     self._command(words, structs.replace(at, judged=judged))
@@ -263,7 +263,7 @@ class CheckReader:
             if option:
                 value = option[3] or (words.pop(0) if words else "")
                 if option[1] in ("-C", "--directory"):
-                    at = at.moved(value)
+                    at = at.in_folder(value)
                 else:
                     files.append(value)
             elif not word.startswith("-") and "=" not in word and not word.isdigit():
@@ -278,7 +278,7 @@ class CheckReader:
         words = [word for word in rest if not word.startswith("-")]
         for place, word in enumerate(rest[:-1]):
             if word in ("--prefix", "-C", "--cwd", "--dir"):
-                at = at.moved(rest[place + 1])
+                at = at.in_folder(rest[place + 1])
                 words = [each for each in words if each != rest[place + 1]]
         if tool == "npm" and words[:1] in (["run"], ["run-script"]):
             words = words[1:]
