@@ -62,3 +62,20 @@ def test_http_answers_alike(corral: Corral) -> None:
             assert answer.status == 400, (line, told)
             assert (told["error"]["code"], told["id"]) == (code, number), line
             connection.close()
+
+
+def test_numbers_that_no_limit_can_be_are_refused(corral: Corral) -> None:
+    corral.agent("mine", "echo x > x")
+    task = {"path": str(corral.repo().folder), "task": "t", "agents": ["mine"]}
+    odd: list[dict[str, object]] = [{"max_tokens": 10**30}, {"max_tokens": 0}, {"max_cost": 1e308}, {"max_cost": -1}]
+    lines = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call",
+         "params": {"name": "engine_execute", "arguments": {**task, **each}}}
+        for number, each in enumerate(odd, 2)
+    ]  # fmt: skip
+    answers = [each["result"] for each in asked(corral, [json.dumps(line) for line in lines]) if each["id"] != 1]
+    assert len(answers) == len(odd)
+    for answer in answers:
+        assert answer["isError"] is True
+        assert "more than 0" in answer["content"][0]["text"]
+    assert corral("ls", "--json").json == []

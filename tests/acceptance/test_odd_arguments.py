@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "time": ["run", "t", "--agent", "mine", "--timeout", "9" * 400 + "s"],
     "rate": ["serve", "--rate", "nan"],
     "keep": ["clean", "--keep", "9" * 20],
+    "input without a flow": ["resume", "@last", "--input", "a=b"],
     "deep shape": ["run", "t", "--agent", "mine", "--output", DEEP],
 }
 

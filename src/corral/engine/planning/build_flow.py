@@ -24,12 +24,14 @@ from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
+from corral.model.numbers import MOST_TOKENS
 from corral.rules.flows import short_schema, strategies
 from corral.rules.flows.complexity import weights_of
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
 from corral.world import files_without_links
 
+MOST_DIGITS = 24  #: of a number that is shown
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
 MOST_QUESTION = 300
@@ -172,8 +174,9 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         raise BadRequest("the task holds a NUL byte", hint="a task is plain text")
     if len(prompt.encode()) > MOST_TASK:
         raise BadRequest("the task is longer than 10 MB", hint="put material into files of the repository")
-    if request.max_tokens is not None and request.max_tokens <= 0:
-        raise BadRequest(f"--max-tokens {request.max_tokens}: more than 0", hint="leave it out for no limit")
+    if request.max_tokens is not None and not 0 < request.max_tokens <= MOST_TOKENS:
+        asked = str(request.max_tokens)[:MOST_DIGITS]
+        raise BadRequest(f"--max-tokens {asked}: more than 0, at most 2^53", hint="leave it out for no limit")
     if request.retries is not None and request.retries < 0:
         raise BadRequest(f"--retries {request.retries}: not less than 0", hint="0: it is tried once")
     return Task(
@@ -191,8 +194,9 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
 
 
 def _budget(request: Request, settings: Config) -> float | None:
-    if request.budget_usd is not None and not 0 < request.budget_usd < float("inf"):
-        raise BadRequest(f"--budget {request.budget_usd:g}: a budget is more than 0", hint="leave it out for no limit")
+    if request.budget_usd is not None and not 0 < request.budget_usd <= MOST_TOKENS:
+        words = f"--budget {request.budget_usd:g}: a budget is more than 0, at most 2^53"
+        raise BadRequest(words, hint="leave it out for no limit")
     limits = [limit for limit in (request.budget_usd, settings.defaults.budget_usd) if limit is not None]
     return min(limits) if limits else None
 

@@ -119,6 +119,8 @@ def resume(  # noqa: PLR0913 -- what Click hands over
     as_json: bool,
 ) -> int:
     """Go on with a run whose process is gone, or that was paused; what was finished is not done again."""
+    if inputs and not file:
+        raise BadRequest("--input goes with --flow", hint="corral resume RUN --flow FILE --input NAME=VALUE")
     if node:
         return _unpause_node(run, node, as_json=as_json)
     request = flow_request(file, inputs=inputs) if file else None
