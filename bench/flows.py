@@ -150,7 +150,7 @@ class _Nothing:
     def __init__(self, record: AttemptRecord, store: Store) -> None:
         self.record, self._store = record, store
 
-    async def carry_out(self) -> None:
+    async def execute(self) -> None:
         self.record.phase, self.record.ended = "over", time.time()
         self.record.attempt.status = "done"
         self._store.save_attempt(self.record)
@@ -175,9 +175,9 @@ class _Waits(_Nothing):
         super().__init__(record, store)
         self._gate = gate
 
-    async def carry_out(self) -> None:
+    async def execute(self) -> None:
         await self._gate.wait()
-        await super().carry_out()
+        await super().execute()
 
 
 def _unheard(_: RunEvent) -> None:

@@ -87,7 +87,7 @@ class AttemptBudget:
         line = self._line()
         self._bind(line.at)
         self._ledger.release_dead(line.at)  # it may wait for an attempt of a process that is gone
-        found = self._ledger.granted(line, self._bounds, self._expected[1], self.below_usd())
+        found = self._ledger.reservable(line, self._bounds, self._expected[1], self.below_usd())
         return not isinstance(found, Refusal) or not found.waits
 
     def _bind(self, now: float) -> None:
@@ -138,12 +138,12 @@ class AttemptBudget:
         found: list[float] = []
         for bound in self._bounds:
             spent, reserved = self._held_in(bound, besides=self._attempt.id)
-            found.append(bound.limit.usd + self._ledger.allowed(bound) - spent - reserved)
+            found.append(bound.limit.usd + self._ledger.allowed_overrun(bound) - spent - reserved)
         return max(0.0, min(found)) if found else None
 
     def _held_in(self, bound: Bound, besides: str = "") -> tuple[float, float]:
         """Return what is spent and held within a bound; what it spawned counts for its own task too."""
-        spent, reserved = self._ledger.held(bound, besides)
+        spent, reserved = self._ledger.spent_and_reserved(bound, besides)
         own = bound.limit.window == "node" and not bound.spender
         return (spent + self.below_usd(), reserved) if own else (spent, reserved)
 
@@ -263,7 +263,7 @@ class AttemptBudget:
     def _warn(self) -> None:
         for bound in self._bounds:
             limit, name = bound.limit, f"{bound.limit.window} {bound.limit.agent} {bound.limit.repo} {bound.run}"
-            whole = limit.usd + self._ledger.allowed(bound)
+            whole = limit.usd + self._ledger.allowed_overrun(bound)
             spent = self._held_in(bound)[0]
             if name not in self._warned and spent >= limits.WARN * whole:
                 self._warned.add(name)
@@ -287,7 +287,7 @@ class AttemptBudget:
         found: list[Refusal] = []
         for bound in self._bounds:
             spent, (_, others) = self._held_in(bound)[0], self._held_in(bound, besides=self._attempt.id)
-            limit = structs.replace(bound.limit, usd=bound.limit.usd + self._ledger.allowed(bound))
+            limit = structs.replace(bound.limit, usd=bound.limit.usd + self._ledger.allowed_overrun(bound))
             found.append(Refusal(limit, spent, others, wanted))
         return min(found, key=lambda refusal: refusal.remaining_usd, default=None)
 

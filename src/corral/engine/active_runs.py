@@ -101,7 +101,7 @@ class ActiveRuns:
     # --- runs below others
 
     async def execute(self, run: str, listen: Listener) -> Run:
-        return await self._driver.drive(run, listen)
+        return await self._driver.execute(run, listen)
 
     async def resume(self, run: str, listen: Listener) -> Run:
         return await self._driver.resume(run, listen)

@@ -168,11 +168,11 @@ def test_another_process_is_heard_without_looking(store: Store) -> None:
     ) as writer:
         assert writer.stdin
         bell = ChangeWatch(store.folder)
-        before = store.changed()
+        before = store.data_version()
         writer.stdin.write("\n")
         writer.stdin.flush()
         deadline = time.monotonic() + 30
-        while store.changed() == before:
+        while store.data_version() == before:
             bell.wait(deadline - time.monotonic())  # were it not rung, the test would wait in vain
             assert time.monotonic() < deadline
         bell.close()

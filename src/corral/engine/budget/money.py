@@ -59,7 +59,7 @@ class Money:
                 found.append(LimitStatus(limit=limit))
                 continue
             bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
-            spent, reserved = kept.held(bound)
+            spent, reserved = kept.spent_and_reserved(bound)
             until = budget.until(limit.window, now, zone)
             found.append(LimitStatus(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
         return found
@@ -69,7 +69,9 @@ class Money:
         kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         windows: tuple[Window, ...] = ("day", "month")
         held = {
-            window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
+            window: kept.spent_and_reserved(
+                Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone))
+            )
             for window in windows
         }
         return {window: (dollars(spent), dollars(reserved)) for window, (spent, reserved) in held.items()}

@@ -108,7 +108,7 @@ class Inbox:
     def _last_wait(self, run: str) -> bool:
         """Tell whether nobody drives a run and nothing of it is left to do but to take in an answer."""
         store = self._context.store
-        if not self._local_runs.orphaned(run) or self._local_runs.server() is not None:
+        if not self._local_runs.is_orphaned(run) or self._local_runs.server() is not None:
             return False
         open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
         return len(open_nodes) == 1 and not any(entry.is_open for entry in store.inbox.of_run(run))

@@ -37,7 +37,7 @@ async def by_agent(driver: Driver, merger: Merger, request: MergeRequest, record
     for number in range(request.tries):
         name = await driver.submit(asked, merger.say)
         merger.say(f"{request.resolve_with} settles the conflicts in run {name} (try {number + 1} of {request.tries})")
-        run = await driver.drive(name, _ignore_event)
+        run = await driver.execute(name, _ignore_event)
         settled = await _resolved_tree(merger, run, worked.merged.conflicts)
         if settled:
             return await merger.merge_tree(request, worked, settled)

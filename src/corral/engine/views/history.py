@@ -150,7 +150,7 @@ class History:
                 for stored in self.events(run, after):
                     after = stored.seq
                     yield stored
-                if over or self._local_runs.orphaned(run):
+                if over or self._local_runs.is_orphaned(run):
                     return
                 bell.wait(1.0)
         finally:
@@ -165,7 +165,9 @@ class History:
         bell = self._store.watch()
         try:
             while True:
-                over = self._store.run(run).status not in OPEN or (run not in local_runs and local_runs.orphaned(run))
+                over = self._store.run(run).status not in OPEN or (
+                    run not in local_runs and local_runs.is_orphaned(run)
+                )
                 new = list(self.events(run, after))
                 after = new[-1].seq if new else after
                 yield new

@@ -92,7 +92,7 @@ def _working(store: Store, run: str, records: Mapping[str, AttemptRecord]) -> di
 
 def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spending:
     kept, flow = store.ledger, record.plan.flow
-    spent, reserved = kept.held(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
+    spent, reserved = kept.spent_and_reserved(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:
         limits.append(Limit(window="run", usd=own, where="its task"))

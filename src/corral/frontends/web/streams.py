@@ -27,6 +27,9 @@ BEAT_SECONDS = 15.0
 ASK_SECONDS = 1.0  #: how soon one whose token was revoked hears nothing more
 ENCODER = msgspec.json.Encoder()
 
+#: How an event that changes the status of a run begins, as it is stored now and as it was before.
+STATUS_EVENTS = (b'{"type":"status_changed"', b'{"type":"moved"')
+
 
 class EncodedEvent(Struct, frozen=True):
     """An event as viewers get it, encoded once for all of them."""
@@ -55,9 +58,7 @@ def encode_event(logged: LoggedEvent) -> EncodedEvent:
     }
     body = ENCODER.encode(head)[:-1] + b"," + stored.body[1:]
     sse = b"id: %d\ndata: %b\n\n" % (stored.seq, body)
-    return EncodedEvent(
-        stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(b'{"type":"moved"')
-    )
+    return EncodedEvent(stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(STATUS_EVENTS))
 
 
 class Batch:

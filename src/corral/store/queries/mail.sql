@@ -35,9 +35,6 @@ SELECT * FROM mail
 WHERE thread = :thread AND ((run = :run AND box IN (:node, :attempt)) OR sender_attempt = :attempt)
 ORDER BY id DESC LIMIT :most
 
--- name: thread_known
-SELECT 1 FROM mail WHERE thread = :thread LIMIT 1
-
 -- name: mail_of_run
 SELECT * FROM mail WHERE run = :run OR sender_run = :run ORDER BY id
 

@@ -132,7 +132,7 @@ class Database:
                         raise  # it would be in vain to wait
                 time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
 
-    def changed(self) -> int:
+    def data_version(self) -> int:
         """Return a number that differs when another process has written."""
         with translate_errors(self.path):
             return cast("int", self._db.execute("PRAGMA data_version").fetchone()[0])
@@ -141,7 +141,7 @@ class Database:
         """Return the process that was stopped by a signal while it wrote, so that nobody else can write."""
         return process_identity.stopped_holder(self.path.with_name(self.path.name + "-shm"))
 
-    def removed(self) -> StoreTrouble | None:
+    def removal_error(self) -> StoreTrouble | None:
         """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
         return None if missing_database.identity(self.path) == self._file else missing_database.removal_error(self.path)
 

@@ -62,9 +62,6 @@ class Mail:
         )
         return [_mail_message(row) for row in reversed(rows)]
 
-    def thread_exists(self, thread: str) -> bool:
-        return bool(self._store.rows("thread_known", thread=thread))
-
     def waiting(self, run: str, box: str) -> int:
         return self._count("mail_waiting", run=run, box=box, most_deliveries=self._most_deliveries)
 
