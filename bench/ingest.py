@@ -16,7 +16,7 @@ from corral.agents.claude import ClaudeConversation
 from corral.attempt.events import AttemptEvents
 from corral.machines.logs import CleanLog, Log
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
-from corral.model.agent_api import HangUp, RunReply
+from corral.model.agent_api import HangUp, Line
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text.redact import Redactor
@@ -85,7 +85,7 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
         log.write(b"".join(line + b"\n" for line in chunk))
         for line in chunk:
             for event in conversation.read(line.decode(errors="replace")):
-                if not isinstance(event, RunReply | HangUp):
+                if not isinstance(event, Line | HangUp):
                     recorder.emit(event)
     log.close()
     store.close()

@@ -137,7 +137,9 @@ def test_a_stuck_reader_holds_nobody_up(server: Server, repo: Repo) -> None:
     assert len(events) == size + 1
     seen = b""
     stuck.settimeout(60)
-    while f'"kind":"run","id":"{run}","status":"done"'.encode() not in seen[-200_000:]:  # at last it reads: nothing is missing
+    while (
+        f'"kind":"run","id":"{run}","status":"done"'.encode() not in seen[-200_000:]
+    ):  # at last it reads: nothing is missing
         more = stuck.recv(1 << 20)
         assert more
         seen += more

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from corral import agents
-from corral.model.agent_api import AgentProfile, AgentTask, Command, End, HangUp, Leave, RunReply
+from corral.model.agent_api import AgentProfile, AgentTask, Command, End, HangUp, Leave, Line
 from corral.model.events import Ended, Event
 
 TASK = AgentTask(prompt="do it", workspace="/w", home="/home/agent")
@@ -30,7 +30,7 @@ def told(
     """Return all events of an attempt that printed these lines and ended so."""
     conversation = agents.find(name, {name: AgentProfile(settings=settings or {})}).converse(TASK)
     heard = [each for line in lines for each in conversation.read(line)]
-    events: list[Event] = [each for each in heard if not isinstance(each, RunReply | HangUp | Leave)]
+    events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp | Leave)]
     return [*events, *conversation.exited(End(code, stderr))]
 
 

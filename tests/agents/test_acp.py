@@ -8,7 +8,7 @@ import pytest
 from corral import agents
 from corral.agents.protocol import Conversation, Listens
 from corral.model import Tokens
-from corral.model.agent_api import AgentProfile, AgentTask, Cancel, End, HangUp, Leave, McpServer, RunReply, Steer
+from corral.model.agent_api import AgentProfile, AgentTask, Cancel, End, HangUp, Leave, Line, McpServer, Steer
 from corral.model.errors import BadRequest
 from corral.model.events import (
     Asked,
@@ -52,7 +52,7 @@ class Talk:
         for message in messages:
             text = message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})
             for each in self.conversation.read(text):
-                if isinstance(each, RunReply):
+                if isinstance(each, Line):
                     self.lines.append(json.loads(each.text))
                 elif isinstance(each, HangUp):
                     self.hung_up = True
@@ -261,7 +261,7 @@ def test_called_off_it_is_stopped() -> None:
     talk = ready()
     assert isinstance(talk.conversation, Listens)
     (line,) = talk.conversation.tell(Cancel())
-    assert isinstance(line, RunReply)
+    assert isinstance(line, Line)
     assert json.loads(line.text) == {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}
     ended = talk.hear({"id": PROMPT, "result": {"stopReason": "cancelled"}}).ended
     assert (ended.ok, ended.status) == (False, "stopped")

@@ -8,7 +8,7 @@ import pytest
 
 from corral import agents
 from corral.model import ENCODER, Tokens
-from corral.model.agent_api import AgentProfile, End, HangUp, Leave, RunReply
+from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
 from corral.model.events import DECODER, Ended, Event, Filled, Spent
 from corral.model.numbers import MOST_TOKENS, MOST_USD
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
@@ -78,7 +78,7 @@ SOURCES = sources()
 def heard(name: str, profile: AgentProfile, lines: list[str]) -> list[Event]:
     conversation = agents.find(name, {name: profile}).converse(TASK)
     told = [each for line in lines for each in conversation.read(line)]
-    events: list[Event] = [each for each in told if not isinstance(each, RunReply | HangUp | Leave)]
+    events: list[Event] = [each for each in told if not isinstance(each, Line | HangUp | Leave)]
     return [*events, *conversation.exited(End(0, "", {}))]
 
 

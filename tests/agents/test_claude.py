@@ -6,7 +6,7 @@ import pytest
 
 from corral.agents.claude import Claude, ClaudeConversation, reader
 from corral.model import Tokens
-from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, RunReply, Steer
+from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Line, Steer
 from corral.model.events import (
     CalledTool,
     Changed,
@@ -151,7 +151,7 @@ def test_it_is_not_hung_up_on_before_it_has_taken_in_what_it_was_told() -> None:
     assert conversation.read(said_back("the task")) == []
     (line,) = conversation.tell(Steer("also the docs"))
     assert json.loads(line.text)["message"]["content"][0]["text"] == "also the docs"
-    assert isinstance(line, RunReply)
+    assert isinstance(line, Line)
     assert conversation.read(result) == [Spent(Tokens(200, 40, 5, 3), 0.0012)]
     assert conversation.read(said_back("also the docs")) == [Heeded("also the docs")]
     spent, ended, hang_up = conversation.read(result)

@@ -8,7 +8,7 @@ import pytest
 
 from corral import agents
 from corral.model import ENCODER
-from corral.model.agent_api import AgentProfile, End, HangUp, Leave, RunReply
+from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
 from corral.model.events import DECODER, Event
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
 from tests.rig.tries import tries
@@ -95,7 +95,7 @@ def test_no_reader_raises_whatever_becomes_of_real_lines() -> None:
             events: list[Event] = []
             for line in dice.choices(lines, k=40):
                 heard = conversation.read(mutated(line, dice) if dice.random() < 0.9 else line)
-                events += [each for each in heard if not isinstance(each, RunReply | HangUp | Leave)]
+                events += [each for each in heard if not isinstance(each, Line | HangUp | Leave)]
                 read += 1
             stderr = mutated(dice.choice(lines), dice)
             events += conversation.exited(End(dice.randrange(-15, 256), stderr, {}))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corral import agents
 from corral.agents.protocol import Conversation
 from corral.model import ENCODER
-from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Leave, RunReply
+from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Leave, Line
 from corral.model.events import DECODER, Event
 from tests.agents.reading import TASK, recorded
 from tests.agents.test_claude import RECORDED
@@ -44,7 +44,7 @@ def survives(lines: list[str], code: int, stderr: str) -> None:
     for reader in readers():
         conversation = reader(TASK)
         heard = [each for line in lines for each in conversation.read(line)]
-        events: list[Event] = [each for each in heard if not isinstance(each, RunReply | HangUp | Leave)]
+        events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp | Leave)]
         events += conversation.exited(End(code, stderr))
         for event in events:
             assert DECODER.decode(ENCODER.encode(event)) == event

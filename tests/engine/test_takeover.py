@@ -115,7 +115,7 @@ OWNS_AND_HOLDS = (
 import sqlite3, sys
 from corral.world import process_identity
 database = sqlite3.connect(sys.argv[2], isolation_level=None)
-database.execute("UPDATE runs SET owner = ?", (process_identity.me(),))
+database.execute("UPDATE runs SET owner = ?", (process_identity.own_name(),))
 database.close()
 """
     + HOLDS_LOCK
@@ -125,7 +125,7 @@ import os, sqlite3, sys
 from corral.world import process_identity
 database = sqlite3.connect(sys.argv[1], isolation_level=None)
 if len(sys.argv) > 2:
-    database.execute("UPDATE runs SET owner = ?", (process_identity.me(),))
+    database.execute("UPDATE runs SET owner = ?", (process_identity.own_name(),))
 database.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()

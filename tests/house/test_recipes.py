@@ -33,7 +33,7 @@ class Recipe(NamedTuple):
 
 AGENT = '''"""crush."""
 
-from corral.agents.formats.command_output import Text
+from corral.agents.formats.command_output import TextOutput
 from corral.model.agent_api import AgentFacts, AgentProfile, Command
 
 
@@ -47,7 +47,7 @@ class Crush:
         return Command(argv=("crush", task.prompt))
 
     def converse(self, task):
-        return Text(AgentProfile(command=("crush",)))
+        return TextOutput(AgentProfile(command=("crush",)))
 
 
 AGENTS = {"crush": Crush}
@@ -134,20 +134,20 @@ assert (ranking.winner, ranking.why) == ("r-2", "no check was asked for; fewest 
 import asyncio, msgspec, subprocess, sys
 from pathlib import Path
 from corral.engine.engine import Engine
-from corral.frontends.cli.run import asked, run
+from corral.frontends.cli.run import build_request, run
 from corral.frontends.cli.schedule import schedule
 from corral.frontends.mcp import requests
-from corral.frontends.mcp.arguments import Execute
+from corral.frontends.mcp.arguments import ExecuteArguments
 from corral.frontends.python.tasks import request
 from corral.frontends.web.api.bodies import Submission, request_of
 from corral.model import Request
 options = run.make_context("run", ["x", "--colour", "red"]).params
-typed = asked(**{key: value for key, value in options.items() if key not in ("as_json", "quiet", "explain", "detach")})
+typed = build_request(**{key: value for key, value in options.items() if key not in ("as_json", "quiet", "explain", "detach")})
 assert typed.colour == "red"
 assert "colour" in {each.name for each in schedule.commands["add"].params}
 sent = msgspec.json.decode(b'{"task": "x", "colour": "red"}', type=Submission)
 assert request_of(sent, "/r").colour == "red"
-assert "colour" in requests.SAME and "colour" in Execute.__struct_fields__
+assert "colour" in requests.SAME and "colour" in ExecuteArguments.__struct_fields__
 assert request("x", ".", {"colour": "red"}).colour == "red"
 assert msgspec.json.decode(msgspec.json.encode(typed), type=Request).colour == "red"
 here = Path.cwd() / "repo"

@@ -14,9 +14,9 @@ from corral.model.agent_api import (
     AgentTask,
     Command,
     HangUp,
+    Line,
     Pause,
     Provider,
-    RunReply,
     Steer,
     Telling,
 )
@@ -121,16 +121,16 @@ class ClaudeConversation(StreamJson):
         self._opened = False  # the task itself has been said back
         self._untaken = 0  # messages it was told since, and has not said back
 
-    def read(self, line: str) -> Sequence[AgentEvent | RunReply | HangUp]:
+    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         events = super().read(line)
         for event in events:
             if type(event) in TURNING:
                 return self._turn(events)
         return events
 
-    def _turn(self, events: Sequence[AgentEvent | RunReply | HangUp]) -> list[AgentEvent | RunReply | HangUp]:
+    def _turn(self, events: Sequence[AgentEvent | Line | HangUp]) -> list[AgentEvent | Line | HangUp]:
         """Keep count of what it was told and has taken in."""
-        heard: list[AgentEvent | RunReply | HangUp] = []
+        heard: list[AgentEvent | Line | HangUp] = []
         for event in events:
             match event:
                 case Heeded() if self._opened:
@@ -146,13 +146,13 @@ class ClaudeConversation(StreamJson):
                     heard.append(event)
         return heard
 
-    def tell(self, order: Telling) -> list[RunReply]:
+    def tell(self, order: Telling) -> list[Line]:
         if isinstance(order, Pause):
-            return [RunReply(INTERRUPT)]
+            return [Line(INTERRUPT)]
         if not isinstance(order, Steer):
             return []
         self._untaken += 1
-        return [RunReply(_message(order.text))]
+        return [Line(_message(order.text))]
 
 
 def reader() -> StreamJson:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, RunReply, Telling
+from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
 from corral.model.events import AgentEvent
 
 #: What reading a line may lead to: events for the engine, and words and files for the agent.
-Heard = AgentEvent | RunReply | HangUp | Leave
+Heard = AgentEvent | Line | HangUp | Leave
 
 
 class Conversation(Protocol):
@@ -28,7 +28,7 @@ class Conversation(Protocol):
 class Listens(Conversation, Protocol):
     """An agent that can be told something while it works."""
 
-    def tell(self, order: Telling) -> Sequence[RunReply | HangUp | Leave]:
+    def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
         """Put what a person wants into the agent's language; nothing, if that waits until its turn ends."""
         ...
 
@@ -37,7 +37,7 @@ class Listens(Conversation, Protocol):
 class Answers(Conversation, Protocol):
     """An agent that waits for answers to its questions."""
 
-    def answer(self, order: Answer) -> Sequence[RunReply]:
+    def answer(self, order: Answer) -> Sequence[Line]:
         """Put an answer into the agent's language; nothing, if it does not wait for it any more."""
         ...
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Agent, Conversation
 from corral.model import Failure, Tokens
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, RunReply
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model.numbers import usd_or_none
@@ -141,7 +141,7 @@ class ReplayConversation:
                 tokens, usd = self._before
                 self._spent = (tokens + each.tokens, usd_or_none(usd + (each.usd or 0.0)) or 0.0)
                 events.append(Spent(self._spent[0], None if each.usd is None else self._spent[1]))
-            elif not isinstance(each, RunReply | HangUp):
+            elif not isinstance(each, Line | HangUp):
                 events.append(each)  # pyright: ignore[reportArgumentType]
         return events
 

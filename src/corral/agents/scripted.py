@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from corral.agents.formats.our_events import OurEvents
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Answer, Command, End, HangUp, RunReply
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Answer, Command, End, HangUp, Line
 from corral.model.errors import BadRequest
 from corral.model.events import AgentEvent, Asked, Ended
 
@@ -51,16 +51,16 @@ class ScriptedConversation:
         self._events = OurEvents("the script")
         self._asks: set[str] = set()
 
-    def read(self, line: str) -> list[AgentEvent | RunReply | HangUp]:
-        heard: list[AgentEvent | RunReply | HangUp] = [*self._events.read(line)]
+    def read(self, line: str) -> list[AgentEvent | Line | HangUp]:
+        heard: list[AgentEvent | Line | HangUp] = [*self._events.read(line)]
         self._asks |= {each.ask for each in heard if isinstance(each, Asked) and each.ask}
         return [*heard, HangUp()] if any(isinstance(each, Ended) for each in heard) else heard
 
-    def answer(self, order: Answer) -> list[RunReply]:
+    def answer(self, order: Answer) -> list[Line]:
         if order.ask not in self._asks:
             return []
         self._asks.remove(order.ask)
-        return [RunReply(_line(ask=order.ask, answer=order.text))]
+        return [Line(_line(ask=order.ask, answer=order.text))]
 
     def exited(self, end: End) -> list[AgentEvent]:
         return self._events.exited(end)

@@ -102,7 +102,7 @@ class Turns:
     def task(self) -> Task:
         """Return its task, with what is special to this attempt."""
         task, conflicts = self.node.task, self.record.conflicts
-        words = f"{task.handoff}\n\n{prompt.conflicting_merges(conflicts)}".strip() if conflicts else task.handoff
+        words = f"{task.handoff}\n\n{prompt.conflict_prompt(conflicts)}".strip() if conflicts else task.handoff
         return structs.replace(task, handoff=words)
 
     # --- the shape of its output

@@ -10,7 +10,7 @@ from msgspec import structs
 from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.machines.logs import Tail
 from corral.model import Failure, Status
-from corral.model.agent_api import Answer, Cancel, End, HangUp, Leave, Pause, RunReply, Telling
+from corral.model.agent_api import Answer, Cancel, End, HangUp, Leave, Line, Pause, Telling
 from corral.model.events import Ended, Event, Limited, Noted, Unparsed
 from corral.world.process import Exit, ProcessControl, Why
 
@@ -112,7 +112,7 @@ class AgentOutput:
                 case Ended() if self.talk.ending:
                     self._spoke = True
                     self._emit(structs.replace(each, ok=False, status=OURS.get(self.talk.ending)))
-                case RunReply(text=text):
+                case Line(text=text):
                     self.talk.say(text.encode() + b"\n")
                 case HangUp():
                     self.talk.say(None)

@@ -218,7 +218,7 @@ class Command(Struct, frozen=True, kw_only=True):
     read_back: tuple[str, ...] = ()  #: files below the workspace that its last word depends on
 
 
-class RunReply(Struct, frozen=True):
+class Line(Struct, frozen=True):
     """Something to write to the agent's stdin; the newline is added."""
 
     text: str

@@ -57,7 +57,7 @@ class FilePick(Struct, frozen=True):
         return self.path + (f"#{','.join(map(str, self.hunks))}" if self.hunks else "")
 
 
-class EditHunk(Struct, frozen=True, kw_only=True):
+class Hunk(Struct, frozen=True, kw_only=True):
     """A numbered piece of a change."""
 
     number: int  #: from 1, in its file
@@ -67,7 +67,7 @@ class EditHunk(Struct, frozen=True, kw_only=True):
 
 class HunkedFile(Struct, frozen=True, kw_only=True):
     path: str
-    hunks: tuple[EditHunk, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
     whole: str = ""  #: why it can only be taken whole
 
 

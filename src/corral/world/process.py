@@ -319,7 +319,7 @@ async def _spawn(start: ProcessStart) -> asyncio.subprocess.Process:
     """
     run_fence.check()
     _watch_by_pidfd()
-    starting = asyncio.create_task(_run_command(start))
+    starting = asyncio.create_task(_start_process(start))
     try:
         await _whole(starting)
     except asyncio.CancelledError:
@@ -329,7 +329,7 @@ async def _spawn(start: ProcessStart) -> asyncio.subprocess.Process:
     return starting.result()
 
 
-async def _run_command(start: ProcessStart) -> asyncio.subprocess.Process:
+async def _start_process(start: ProcessStart) -> asyncio.subprocess.Process:
     try:
         process = await asyncio.create_subprocess_exec(
             *start.argv,

@@ -315,7 +315,7 @@ SPENDER = """
 import os, random, signal, sys
 from pathlib import Path
 from corral.model import Attempt, Cost
-from corral.model.money import Bound, Limit, Line
+from corral.model.money import Bound, LedgerLine, Limit
 from corral.world import process_identity
 from corral.store.records import Child
 from corral.store.sqlite.families import Lineage
@@ -323,11 +323,11 @@ from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 dice, store = random.Random(seed), Store(folder)
-kept, day = Ledger(store, process_identity.alive), Bound(limit=Limit(window="day", usd=20.0), run="r")
+kept, day = Ledger(store, process_identity.is_alive), Bound(limit=Limit(window="day", usd=20.0), run="r")
 dies_at = dice.randrange(10, 60) if dice.random() < 0.6 else None
 for turn in range(60):
     name, usd = f"{number}-{turn}", dice.uniform(0.05, 2.0)
-    if kept.reserve(Line(attempt=name, run="r", node="main", agent="a", repo="/r", owner=process_identity.me(), reserved=usd, at=1.0), [day]):
+    if kept.reserve(LedgerLine(attempt=name, run="r", node="main", agent="a", repo="/r", owner=process_identity.own_name(), reserved=usd, at=1.0), [day]):
         continue
     if turn == dies_at or (dies_at is not None and turn > dies_at):
         os.kill(os.getpid(), signal.SIGKILL)

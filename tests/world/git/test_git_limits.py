@@ -22,12 +22,12 @@ WAITS = """
 import asyncio, os, sys
 from corral.world import process
 from corral.world.git.repository import ENV
-from corral.world.git.limits import confined
-from corral.world.process import Start
+from corral.world.git.limits import confine_git
+from corral.world.process import ProcessStart
 reads, writes = os.pipe()
-start = Start(argv=["git", "cat-file", "--batch"], env={**ENV, "MARK": sys.argv[2]}, cwd=sys.argv[1], stdin_file=reads)
+start = ProcessStart(argv=["git", "cat-file", "--batch"], env={**ENV, "MARK": sys.argv[2]}, cwd=sys.argv[1], stdin_file=reads)
 print("started", flush=True)
-asyncio.run(process.run(confined(start)))
+asyncio.run(process.run(confine_git(start)))
 """
 
 

@@ -191,7 +191,7 @@ def test_kill_9_at_any_moment_leaves_nobody(launcher: list[str], open_folder: Pa
 import asyncio, sys
 from pathlib import Path
 from corral.world import process
-from corral.world.process import Limits
+from corral.world.process import ProcessLimits
 from corral.world.sandbox.confine import confine
 from tests.rig.boxes import box_in
 folder, level, tag, script = sys.argv[1:]
@@ -199,7 +199,7 @@ listeners = (8118,) if level in ("full", "strict") else ()
 async def main():
     print("now", flush=True)
     with confine(["sh", "-c", script], box_in(Path(folder), listeners=listeners), level, tag=tag) as start:
-        await process.follow(start, Limits(), lambda *_: None, lambda *_: None, asyncio.Event())
+        await process.follow(start, ProcessLimits(), lambda *_: None, lambda *_: None, asyncio.Event())
 asyncio.run(main())
 """
     env = {**os.environ, "PYTHONPATH": "."}

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from corral.agents.protocol import Agent, Answers, Conversation, Heard, Listens
 from corral.model import ErrorClass
-from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, RunReply, Telling
+from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
 from corral.model.events import AgentEvent, Ended, Limited
 
 LAST_LINES, MOST_LINE = 10, 200  #: of what it printed, where the words of a failure are looked for
@@ -82,10 +82,10 @@ class _InteractiveConversation(_ClassifiedConversation):
         super().__init__(inner, errors)
         self._listens, self._answers = listens, answers
 
-    def tell(self, order: Telling) -> Sequence[RunReply | HangUp | Leave]:
+    def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
         return self._listens.tell(order)
 
-    def answer(self, order: Answer) -> Sequence[RunReply]:
+    def answer(self, order: Answer) -> Sequence[Line]:
         return self._answers.answer(order)
 
     def _keep(self, line: str) -> None:

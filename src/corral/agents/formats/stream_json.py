@@ -13,7 +13,7 @@ from corral.agents.formats.printed_json import UNREADABLE, decode, decode_value
 from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
-from corral.model.agent_api import End, HangUp, RunReply
+from corral.model.agent_api import End, HangUp, Line
 from corral.model.events import (
     AgentEvent,
     CalledTool,
@@ -122,7 +122,7 @@ class StreamJson:
         self._tokens = Tokens()  # of the turns that are over
         self._answers: dict[str, Tokens] = {}  # of this turn, by the answer's id: it is told with each of its blocks
 
-    def read(self, line: str) -> Sequence[AgentEvent | RunReply | HangUp]:
+    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         try:
             message = decode(_DECODE, line)
         except UNREADABLE:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from corral.model import Attempt, NodeState, Run
 from corral.model.errors import BadRequest
-from corral.model.merge import EditHunk, FilePick, HunkedFile, Hunks
+from corral.model.merge import FilePick, Hunk, HunkedFile, Hunks
 from corral.rules.merge import merge as rules
 from corral.world.git import changes, merge_commits, resolve_conflicts
 from corral.world.git.changes import CutFile, Piece
@@ -63,7 +63,7 @@ def _hunks(attempt: Attempt, base: str, files: Sequence[CutFile]) -> Hunks:
                 path=file.path,
                 whole=file.whole,
                 hunks=tuple(
-                    EditHunk(
+                    Hunk(
                         number=piece.number,
                         head=piece.head,
                         text=b"".join(_with_newline(line) for line in piece.lines).decode(errors="replace"),

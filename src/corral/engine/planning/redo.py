@@ -37,7 +37,7 @@ def redo_nodes(store: Store, run: str, node: str | None, say: Say) -> None:
     """Do a node once more with all that comes after it; without one, all that did not get done."""
     plan = store.run(run).plan
     if node is None:
-        void = redo.unfinished_merges(plan.flow, store.nodes(run))
+        void = redo.unfinished_nodes(plan.flow, store.nodes(run))
         if not void and any(state.status in OPEN for state in store.nodes(run)):
             raise BadRequest(f"run {run} only waits for an answer", hint="corral inbox, then corral resume")
         if not void:

@@ -17,7 +17,7 @@ from corral.engine.budget.money import Money
 from corral.engine.context import Context, Say, Vet
 from corral.engine.planning import submit
 from corral.engine.planning.git_state_cache import GitStateCache
-from corral.engine.planning.submit import SubmitBody
+from corral.engine.planning.submit import Submission
 from corral.model import ENCODER, Request, RunPlan, RunRecord, TrackRecord
 from corral.model.errors import Conflicting, CorralError, Stopped
 from corral.model.flow import TaskType
@@ -40,7 +40,7 @@ class Requests:
         self._context, self._money, self._stopping = context, money, stopping
         self._git_states = GitStateCache()
 
-    async def prepare(self, request: Request) -> SubmitBody:
+    async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
         _ = self._context.store
         return await submit.prepare(request, self._context.home, self.track_records, self._git_states)
@@ -73,7 +73,7 @@ class Requests:
         return made
 
     @contextlib.asynccontextmanager
-    async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[SubmitBody]:
+    async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[Submission]:
         """Prepare a request and hold its base for the run that is opened meanwhile; not where none is."""
         submission = await self._prepare_pinned(request, run, vet)
         try:
@@ -84,7 +84,7 @@ class Requests:
         finally:
             base_pins.end(self._context.home, run)
 
-    async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> SubmitBody:
+    async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> Submission:
         """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
         for _ in range(MOST_MOVES):
             submission = await self.prepare(request)

@@ -36,7 +36,7 @@ from corral.world.sandbox.scope_paths import Machine, agentignore
 from corral.world.workspace import held_out
 
 
-class SubmitBody(Struct, frozen=True):
+class Submission(Struct, frozen=True):
     """A plan that can be started, and what the person should know about it."""
 
     plan: RunPlan
@@ -44,7 +44,7 @@ class SubmitBody(Struct, frozen=True):
     explained: ScopeExplanation
 
 
-async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> SubmitBody:
+async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> Submission:
     """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     name = check_name(request.name) if request.name is not None else None
@@ -61,7 +61,7 @@ async def _prepare(
     history: History,
     looking: list[asyncio.Task[Any]],
     glances: GitStateCache | None,
-) -> SubmitBody:
+) -> Submission:
     await git.version()
     folder = _folder(request)
     remembers = glances if request.base is None else None
@@ -137,7 +137,7 @@ async def _prepare(
         **{name: getattr(request, name) for name in AS_REQUESTED},
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
-    return SubmitBody(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
+    return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
 
 
 def _folder(request: Request) -> Path:

@@ -29,10 +29,10 @@ class MailView(Struct, frozen=True, kw_only=True):
 
 
 def of_run(store: Store, run: str) -> list[MailView]:
-    return [_post_with_retries(message) for message in store.mail(MOST_DELIVERIES).of_run(run)]
+    return [_mail_view(message) for message in store.mail(MOST_DELIVERIES).of_run(run)]
 
 
-def _post_with_retries(message: MailMessage) -> MailView:
+def _mail_view(message: MailMessage) -> MailView:
     return MailView(
         id=message.id,
         run=message.run,

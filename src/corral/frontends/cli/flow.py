@@ -12,13 +12,13 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template, template_names
-from corral.engine.planning.submit import SubmitBody
+from corral.engine.planning.submit import Submission
 from corral.engine.views import flow_pictures
 from corral.frontends.cli.flow_file import flow_request, stub_text
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.run import run_detached, submission
+from corral.frontends.cli.run import run_detached, submit
 from corral.frontends.cli.text import table
 from corral.model import Request, Run
 from corral.model.errors import BadFlow, BadRequest
@@ -119,7 +119,7 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
         return run_detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await submission(engine, request, shown)
+        name = await submit(engine, request, shown)
         found = engine.history.flow_of(name)
         shown.draw(found)
         if found.why:
@@ -175,7 +175,7 @@ def schema(*, as_json: bool) -> int:
     return 0
 
 
-def _prepare(request: Request) -> SubmitBody:
+def _prepare(request: Request) -> Submission:
     engine = Engine()
     try:
         return asyncio.run(engine.requests.prepare(request))

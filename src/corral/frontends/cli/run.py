@@ -129,7 +129,7 @@ def run(
         return run_detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await submission(engine, request, shown)
+        name = await submit(engine, request, shown)
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
@@ -209,7 +209,7 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-async def submission(engine: Engine, request: Request, shown: Plain) -> str:
+async def submit(engine: Engine, request: Request, shown: Plain) -> str:
     """Submit; where the repository's settings are not trusted yet, ask on a terminal."""
     try:
         return await engine.submit(request, shown.say)

@@ -125,7 +125,7 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
         if winner and run.nodes[0].why:
             lines.append(f"won      {run.nodes[0].why}")
         lines += [
-            f"beside   {agent_label(lane[-1])}: {_run_status(lane[-1])}, {_attempt_facts(lane)}" for lane in others
+            f"beside   {agent_label(lane[-1])}: {_status_words(lane[-1])}, {_attempt_facts(lane)}" for lane in others
         ]
         lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
     else:
@@ -163,7 +163,7 @@ def _proof(attempt: Attempt) -> list[str]:
     return [*([f"checks   {checks}"] if checks else []), *([f"evidence {graded}"] if graded else [])]
 
 
-def _run_status(attempt: Attempt) -> str:
+def _status_words(attempt: Attempt) -> str:
     """Say the status of an attempt, and its grade where that says more."""
     graded = attempt.evidence.grade if attempt.evidence and attempt.status == "done" else ""
     return f"{attempt.status}, {graded}" if graded else attempt.status

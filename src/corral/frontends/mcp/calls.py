@@ -52,7 +52,7 @@ class ToolCall:
         entry = _entry(self.engine, pending.entry)
         if entry is None:
             return True  # answered elsewhere meanwhile
-        return await self._answer(entry, elicitation.answer_words(entry, self._params.input_responses))
+        return await self._answer(entry, elicitation.read_answer(entry, self._params.input_responses))
 
     async def until_over(self, run: str) -> Run:
         """Wait for the end of a run that is driven here; a cancelled call stops it."""

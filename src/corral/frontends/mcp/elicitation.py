@@ -56,7 +56,7 @@ async def ask(context: ServerRequestContext, entry: Entry) -> str | None:
     return _answer_of(entry, result)
 
 
-def answer_words(entry: Entry, responses: InputResponses | None) -> str | None:
+def read_answer(entry: Entry, responses: InputResponses | None) -> str | None:
     """Return what a call that came again brings along."""
     result = (responses or {}).get(KEY)
     return _answer_of(entry, result) if isinstance(result, ElicitResult) else None

@@ -25,7 +25,7 @@ def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: 
     return "\n\n".join(parts)
 
 
-def conflicting_merges(files: Sequence[str]) -> str:
+def conflict_prompt(files: Sequence[str]) -> str:
     """Tell an agent that the steps before it do not go together."""
     listed = "\n".join(f"- {name}" for name in files)
     return (

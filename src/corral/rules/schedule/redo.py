@@ -30,7 +30,7 @@ def behind(flow: Flow, names: Mapping[str, str]) -> dict[str, str]:
     return void
 
 
-def unfinished_merges(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
+def unfinished_nodes(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
     """Return the nodes that did not get done, and those that were skipped because of them."""
     known = {node.id: node.kind for node in flow.nodes}
     bad = {

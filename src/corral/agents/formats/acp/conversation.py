@@ -14,11 +14,11 @@ from corral.agents.formats.acp.tools import AcpTools
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
-from corral.model.agent_api import AgentTask, Answer, End, HangUp, RunReply, Steer, Telling
+from corral.model.agent_api import AgentTask, Answer, End, HangUp, Line, Steer, Telling
 from corral.model.events import AgentEvent, Asked, Ended, Filled, Heeded, Planned, Said, Spent, Started, Step, Unparsed
 from corral.model.numbers import token_count, usd_or_none
 
-Heard = AgentEvent | RunReply | HangUp
+Heard = AgentEvent | Line | HangUp
 
 STOPPED: dict[str, Failure] = {
     "max_tokens": Failure("context_too_long", "it used up the tokens of its answer before it was done"),
@@ -69,7 +69,7 @@ class AcpConversation:
         except UNREADABLE:
             return self._end(Ended(ok=False, error=Failure("bad_output", f"its answer to {method} is not ACP")))
 
-    def tell(self, order: Telling) -> list[RunReply]:
+    def tell(self, order: Telling) -> list[Line]:
         if isinstance(order, Steer):
             self._steers.append(order.text)  # it is told when its turn ends
             return []
@@ -77,14 +77,14 @@ class AcpConversation:
         self._open_permissions.clear()
         return [*held, *self._cancel()]
 
-    def answer(self, order: Answer) -> list[RunReply]:
+    def answer(self, order: Answer) -> list[Line]:
         held = self._open_permissions.pop(order.ask, None)
         if held is None:
             return []
         number, choices = held
         return [wire.answer(number, _outcome(self._tools.choose(choices, order.text)))]
 
-    def _cancel(self) -> list[RunReply]:
+    def _cancel(self) -> list[Line]:
         return [wire.notification("session/cancel", {"sessionId": self._session})] if self._at_work else []
 
     def exited(self, end: End) -> list[AgentEvent]:
@@ -99,7 +99,7 @@ class AcpConversation:
 
     # --- our requests and their answers
 
-    def _ask(self, method: str, parameters: dict[str, object]) -> RunReply:
+    def _ask(self, method: str, parameters: dict[str, object]) -> Line:
         self._number += 1
         self._waiting[str(self._number).encode()] = method
         return wire.request(self._number, method, parameters)
@@ -128,14 +128,14 @@ class AcpConversation:
             return [login]
         return [self._open()]
 
-    def _login(self) -> RunReply | None:
+    def _login(self) -> Line | None:
         offered = any(method.id == self._preset.login_method for method in self._agent.auth_methods)
         if self._tried_login or not offered:
             return None
         self._tried_login = True
         return self._ask("authenticate", {"methodId": self._preset.login_method})
 
-    def _open(self, *, fresh: bool = False) -> RunReply:
+    def _open(self, *, fresh: bool = False) -> Line:
         given = wire.servers(self._task.mcp, self._agent.agent_capabilities.mcp_capabilities)
         parameters: dict[str, object] = {"cwd": self._task.workspace, "mcpServers": given}
         if self._preset.meta:
@@ -178,12 +178,12 @@ class AcpConversation:
             return "session/set_config_option", named
         return "session/set_model", {"sessionId": self._session, "modelId": self._task.model}
 
-    def _next(self) -> RunReply:
+    def _next(self) -> Line:
         if self._before:
             return self._ask(*self._before.pop(0))
         return self._prompt(self._task.prompt)
 
-    def _prompt(self, text: str) -> RunReply:
+    def _prompt(self, text: str) -> Line:
         self._at_work = True
         return self._ask("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.model.agent_api import McpServer, RunReply
+from corral.model.agent_api import Line, McpServer
 
 VERSION = 1
 NO_SUCH_METHOD, BAD_PARAMETERS, LOGIN_NEEDED = -32601, -32602, -32000
@@ -269,23 +269,23 @@ def problem_words(problem: RpcProblem) -> str:
 # --- what we say
 
 
-def request(number: int, method: str, parameters: dict[str, object]) -> RunReply:
+def request(number: int, method: str, parameters: dict[str, object]) -> Line:
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
 
 
-def notification(method: str, parameters: dict[str, object]) -> RunReply:
+def notification(method: str, parameters: dict[str, object]) -> Line:
     return _line({"jsonrpc": "2.0", "method": method, "params": parameters})
 
 
-def answer(number: Raw, result: dict[str, object]) -> RunReply:
+def answer(number: Raw, result: dict[str, object]) -> Line:
     return _line({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-def refusal(number: Raw, code: int, words: str) -> RunReply:
+def refusal(number: Raw, code: int, words: str) -> Line:
     return _line({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": words}})
 
 
-def opening(version: str) -> RunReply:
+def opening(version: str) -> Line:
     """Return the first words: no files and no terminals of ours, for the agent's own tools are in the box already."""
     offered = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     mine = {"name": "corral", "title": "Corral", "version": version}
@@ -309,5 +309,5 @@ def _pairs(table: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in table.items()]
 
 
-def _line(message: dict[str, object]) -> RunReply:
-    return RunReply(msgspec.json.encode(message).decode())
+def _line(message: dict[str, object]) -> Line:
+    return Line(msgspec.json.encode(message).decode())
