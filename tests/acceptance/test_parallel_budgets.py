@@ -172,6 +172,15 @@ def test_a_race_of_eight(corral: Corral, repo: Repo, limit: str) -> None:
     assert corral("inbox", "--json").json == []
 
 
+def test_one_absurd_report_does_not_keep_the_agent_from_work(corral: Corral, repo: Repo) -> None:
+    over = corral.run(repo, "t", "--agent", pays(corral, 1e5), "--budget", "1")
+    assert over.code == 4, over
+    assert over.json["cost"]["usd"] == pytest.approx(1e5)  # its own word counts for its own run
+    again = corral.run(repo, "t", "--agent", pays(corral, 0.5), "--budget", "20")  # the same agent, by its name
+    assert again.code == 0, again
+    assert again.json["cost"]["usd"] == pytest.approx(0.5)
+
+
 def test_many_at_once_with_a_small_price(corral: Corral, repo: Repo) -> None:
     assume(corral, 0.08)
     outcome = corral(*flow(corral, pays(corral, 0.08), 16, 1.0, parallel=16), "--repo", repo.folder)

@@ -179,6 +179,7 @@ def test_of_two_at_once_with_one_key_the_first_counts(tmp_path: Path) -> None:
         flow=strategies.single(Task(prompt="do it"), AgentChoice("a")), repo="/r", git_dir="/r", base=None, into=None
     )
     record = RunRecord(id="aaa1", status="queued", reason=None, plan=plan, created=time.time())
+    store.add_run(record)
     store.queue.enqueue(record, priority=0, by="me", key=("k", "digest"))
     assert store.queue.submitted("k") == ("digest", "aaa1")
     assert [each.run for each in RunQueue(store).next(10)] == ["aaa1"]

@@ -15,7 +15,7 @@ from corral.model.errors import BadRequest
 from corral.rules.scope import matcher, secret_paths
 from corral.rules.scope.scope import effective, named_paths
 from corral.world.git.repository import Repository
-from corral.world.sandbox.scope_paths import Machine, ResolvedPaths, ScopeView, agentignore, resolve
+from corral.world.sandbox.scope_paths import MachinePaths, ResolvedPaths, ScopeView, agentignore, resolve
 from tests.rig.repository import Repo
 
 
@@ -53,7 +53,7 @@ class Room:
             outside=matcher.top(found.scope, outside=True),
             secrets=secret_paths.patterns(str(self.home)),
         )
-        return resolve(view, Machine(tree=self.tree, state=self.state, checkout=self.checkout))
+        return resolve(view, MachinePaths(tree=self.tree, state=self.state, checkout=self.checkout))
 
     def masks(self, found: ResolvedPaths) -> list[tuple[str, str]]:
         return [(str(mask.path.relative_to(self.tree)), mask.mode) for mask in found.masks]

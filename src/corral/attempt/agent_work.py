@@ -59,7 +59,7 @@ class AgentWork:
         self.guard = AttemptGuard(attempt_events, self.host)
         self.run_questions = attempt_events.run_questions()
         self._admission = Admission(attempt_events, node, resolve, self.host)
-        attempt_events.budget.asked_nobody = self._asked_nobody
+        attempt_events.budget.asked_nobody = self._made_no_request
         self._questions = AgentQuestions(attempt_events, self.run_questions, node.task.idle_limit_seconds, self)
         self._turns = Turns(attempt_events, node, where, toolbox)
 
@@ -93,7 +93,7 @@ class AgentWork:
         record.steers, self.attempt.cost = (), Cost()
         self.events.step("working")
         scene = TurnContext(self.workspace, resolved, self._limits(), self._ears(), guide)
-        why = await self._worked(scene, self._asked(resolved, told), messages)
+        why = await self._work(scene, self._agent_task(resolved, told), messages)
         if killed := self.machine.report.memory_kills:
             self.events.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
         self.take(why)
@@ -122,9 +122,9 @@ class AgentWork:
         making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self.say)
         await together(making, self.guard.look())
         guide = briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads)
-        return guide, self._told(guide)
+        return guide, self._prompt(guide)
 
-    def _asked(self, resolved: ResolvedAgent, told: str) -> AgentTask:
+    def _agent_task(self, resolved: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
         return AgentTask(
             prompt=told,
@@ -141,7 +141,7 @@ class AgentWork:
             schema=self._turns.schema(resolved),
         )
 
-    def _told(self, guide: str) -> str:
+    def _prompt(self, guide: str) -> str:
         if self.node.kind == "run":
             return self.node.task.prompt
         return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
@@ -157,7 +157,7 @@ class AgentWork:
         count.ended = self._watch_money
         return AgentListeners(self._hear, self.guard.on_host, self._meter, tools, self._admission.rate_limit, count)
 
-    async def _worked(self, scene: TurnContext, asked: AgentTask, messages: FileMail | None) -> str:
+    async def _work(self, scene: TurnContext, asked: AgentTask, messages: FileMail | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
         try:
             async with messages.open() if messages else contextlib.nullcontext():
@@ -202,7 +202,7 @@ class AgentWork:
             self.events.gauge.note_metered(model, tokens)
         self._watch_money()
 
-    def _asked_nobody(self) -> bool:
+    def _made_no_request(self) -> bool:
         """Tell whether no request of its agent can have cost money: none passed by us, and there is no other way."""
         report = self.machine.report
         if report.unmetered or self.events.budget.requests:

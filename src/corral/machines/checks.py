@@ -11,7 +11,7 @@ from msgspec import structs
 
 from corral.machines import reporters, shell
 from corral.machines.logs import Log, Tail
-from corral.machines.shell import MOST_COUNTED, MOST_LEFT, Command, Kept
+from corral.machines.shell import MOST_COUNTED, MOST_LEFT, Kept, WatchedCommand
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import CheckObservation, CheckResult
 from corral.rules.checks import added_files, results
@@ -50,12 +50,12 @@ async def observe(
         if lay is not None:
             names += await lay(made)
         before = await asyncio.to_thread(left_files.marks, made.tree, names)
-        listed = await asyncio.to_thread(left_files.listed, made.tree, added_files.is_output_folder)
+        listed = await asyncio.to_thread(left_files.list_files, made.tree, added_files.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
         for place, check in enumerate(checks, 1):
             seen = await _check(host, made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}")
             after = await asyncio.to_thread(left_files.marks, made.tree, names)
-            there = await asyncio.to_thread(left_files.listed, made.tree, added_files.is_output_folder)
+            there = await asyncio.to_thread(left_files.list_files, made.tree, added_files.is_output_folder)
             added = added_files.telling(there - listed, ignored)
             found.append(structs.replace(seen, touched=left_files.between(before, after), added=added))
             before, listed = after, there
@@ -85,7 +85,7 @@ async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str,
         box = host.boxes.box(made, folder, network=network, readable=reporter.readable, writable=reporter.writable)
         box = structs.replace(box, env={**box.env, **reporter.env(box.env)})
         left: dict[str, None] = {}
-        command = Command(reporter.command(check), left)
+        command = WatchedCommand(reporter.command(check), left)
         ended = await shell.run(host.boxes, host.redactor, command, box, limits, Kept(Log(path), tail, network))
         report = await reporter.report(ended.code, tail.text())
     note = {

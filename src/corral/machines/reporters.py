@@ -32,7 +32,7 @@ def _quote(option: str) -> str:
     return f'"{option}"' if " " in option else option
 
 
-class Channel:
+class ReportPipe:
     """The reading end of a pipe by path. Everything is read, so that no program waits; what is too much is dropped."""
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class Channel:
 class Reporter:
     """What a check's box needs so that its test programs report to us, and what they reported."""
 
-    def __init__(self, made: Workspace, path: Path, channel: Channel | None, go: str, order: str = "") -> None:
+    def __init__(self, made: Workspace, path: Path, channel: ReportPipe | None, go: str, order: str = "") -> None:
         """`order` is the file that says which tests are to run; empty: all."""
         self._channel, self._go = channel, go
         self.readable = (FOLDER, path.parent)
@@ -145,9 +145,9 @@ def _lay_order(path: Path, order: TestOrder | None) -> str:
     return str(path)
 
 
-def _open(path: Path, owner: Owner | None) -> Channel:
+def _open(path: Path, owner: Owner | None) -> ReportPipe:
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
     if owner:
         os.chown(path, owner.uid, owner.gid)
-    return Channel(path)
+    return ReportPipe(path)

@@ -14,7 +14,7 @@ from corral.rules.scope import scope as rules
 from corral.rules.scope.explain import ScopeExplanation
 from corral.rules.scope.scope import EffectiveScope
 from corral.world.sandbox import scope_paths as world
-from corral.world.sandbox.scope_paths import Machine, ResolvedPaths, ScopeView
+from corral.world.sandbox.scope_paths import MachinePaths, ResolvedPaths, ScopeView
 from corral.world.sandbox.watchdog import Ceiling
 
 
@@ -45,7 +45,7 @@ def of_agent(sources: Sequence[ScopeSource], agent: str, ignore: str = "") -> Fi
     return FittedScope(effective=rules.effective(sources, agent=agent, home=str(Path.home())), ignore=ignore)
 
 
-async def fit(fitted: FittedScope, machine: Machine) -> FittedScope:
+async def fit(fitted: FittedScope, machine: MachinePaths) -> FittedScope:
     """Hold a scope against the files of a workspace, or of the checkout that it will be made from."""
     effective = fitted.effective
     view = ScopeView(

@@ -37,7 +37,7 @@ class Kept(Struct, frozen=True):
     network: Network
 
 
-class Command(Struct, frozen=True):
+class WatchedCommand(Struct, frozen=True):
     """A command line whose programs are watched."""
 
     line: str
@@ -49,7 +49,7 @@ class Command(Struct, frozen=True):
 
 
 async def run(
-    boxes: Boxes, redactor: Redactor, command: str | Command, box: Box, limits: ProcessLimits, kept: Kept
+    boxes: Boxes, redactor: Redactor, command: str | WatchedCommand, box: Box, limits: ProcessLimits, kept: Kept
 ) -> Exit:
     """Run a command line in a box to its end."""
     log, tail = kept.log, kept.tail
@@ -65,9 +65,9 @@ async def run(
 
     try:
         program = BoxedProgram(argv=["/bin/sh", "-c", str(command)], raw=raw)
-        if isinstance(command, Command) and has_own_processes(boxes.level):
+        if isinstance(command, WatchedCommand) and has_own_processes(boxes.level):
             program = BoxedProgram(argv=command.argv, wrapped=True, raw=raw, orphaned=partial(_note, command.left))
-        elif isinstance(command, Command):
+        elif isinstance(command, WatchedCommand):
             program = structs.replace(program, argv=["/bin/sh", "-c", command.line])
         return await boxes.follow(program, box, limits, kept.network, ProcessControl())
     finally:

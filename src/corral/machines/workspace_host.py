@@ -28,7 +28,7 @@ from corral.world.locks import hold_lock
 from corral.world.process import ProcessLimits
 from corral.world.sandbox.confine import agent_owner, has_own_processes
 from corral.world.sandbox.outside_links import dangerous_links
-from corral.world.sandbox.scope_paths import Machine
+from corral.world.sandbox.scope_paths import MachinePaths
 from corral.world.workspace import checkout as workspace
 from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Loan, Workspace
@@ -99,7 +99,7 @@ class WorkspaceHost:
         commits = [commit, *needs] if commit else []
         made = await workspace.make(self.repository, commits, folder / "work", self.attempt, self.owner, loan)
         person, address = await self.repository.identity()  # for repositories that an agent makes itself
-        settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
+        settings = f"[user]\n\tname = {_quote(person)}\n\temail = {_quote(address)}\n"
         workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
         await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self.owner)
         if self.plan.setup.command:
@@ -119,7 +119,7 @@ class WorkspaceHost:
     async def fit(self, made: Workspace, fitted: FittedScope) -> list[str]:
         """Hold the scope against the workspace; return what a person should know of it."""
         checkout = self.repository.folder if (self.repository.folder / ".git").exists() else None
-        machine = Machine(tree=made.tree, state=self.state, checkout=checkout)
+        machine = MachinePaths(tree=made.tree, state=self.state, checkout=checkout)
         self.boxes.fitted = await scope.fit(fitted, machine)
         resolved = self.boxes.fitted.resolved
         for folder in resolved.missing:
@@ -137,7 +137,7 @@ class WorkspaceHost:
     async def fit_again(self, agent: str) -> None:
         """Have an agent's scope at hand where it does not work any more: after a crash, and for its checks."""
         folder = self.repository.folder
-        machine = Machine(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
+        machine = MachinePaths(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
         fitted = scope.of_agent(self.plan.scopes, agent, self.plan.ignore)
         self.boxes.fitted = await scope.fit(fitted, machine)
 
@@ -192,7 +192,7 @@ def beside_name(attempt: str, name: str) -> str:
     return f"{attempt}-{name}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 

@@ -93,6 +93,10 @@ def test_how_much_is_reserved() -> None:
     assert budget.to_reserve(None, [0.1, 0.1], known) == (1.0, "assumed")
     assert budget.to_reserve(None, [0.1, 3.0], known) == (3.0, "assumed")  # one that cost more says more
     assert budget.to_reserve(0.2, [9.0] * 10, known) == (0.2, "fixed")
+    assert budget.to_reserve(None, [1e5], known) == (10.0, "assumed")  # one bad number is no price
+    assert budget.to_reserve(None, [0.1, 0.1, 1e5, 0.2], known) == (10.0, "usual")
+    assert budget.to_reserve(None, [30.0, 40.0], known) == (40.0, "assumed")
+    assert budget.to_reserve(None, [0.5], Budget(unknown_cost_usd=0.0)) == (0.5, "assumed")
     assert budget.to_reserve(None, [n / 10 for n in range(1, 11)], known) == (0.9, "usual")
 
 

@@ -28,7 +28,7 @@ from corral.world.git import merge_commits, move_branch, resolve_conflicts
 from corral.world.git.merge_commits import CombinedCommit, MergeResult
 from corral.world.git.move_branch import BranchMoved
 from corral.world.git.repository import DiffSummary, Repository
-from corral.world.sandbox.scope_paths import Machine
+from corral.world.sandbox.scope_paths import MachinePaths
 
 MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
 
@@ -416,7 +416,7 @@ class Merger:
         host = Host(self.plan, self.plan.flow.nodes[0].task, self.repository, self.store.folder, name)
         top = self.repository.folder
         fitted = scope.of_agent(self.plan.scopes, agent, self.plan.ignore)
-        host.boxes.fitted = await scope.fit(fitted, Machine(tree=top, state=self.store.folder, checkout=top))
+        host.boxes.fitted = await scope.fit(fitted, MachinePaths(tree=top, state=self.store.folder, checkout=top))
         folder = self.store.folder / "workspaces" / f"{name}-check"
         return await checking.run(host, folder, commit, checks, lambda _: None)
 

@@ -32,7 +32,7 @@ from corral.world.git import repository as git
 from corral.world.git.repository import DiscoveredRepository, Repository
 from corral.world.sandbox.probe import default_level, is_at_least, probe
 from corral.world.sandbox.program_files import SYSTEM
-from corral.world.sandbox.scope_paths import Machine, agentignore
+from corral.world.sandbox.scope_paths import MachinePaths, agentignore
 from corral.world.workspace import held_out
 
 
@@ -108,7 +108,7 @@ async def _prepare(
     fits = await _fits(
         tuple(boxes),
         (scopes, ignore),
-        Machine(tree=top, state=state, checkout=top),
+        MachinePaths(tree=top, state=state, checkout=top),
         (folder, remembers if glance else None),
     )
     if level != "none":
@@ -193,7 +193,7 @@ def _others(flow: Flow) -> list[str]:
 async def _fits(
     agents: tuple[str, ...],
     said: tuple[tuple[ScopeSource, ...], str],
-    machine: Machine,
+    machine: MachinePaths,
     kept: tuple[Path, GitStateCache | None],
 ) -> dict[str, FittedScope]:
     """Hold what was said of each agent's scope against the machine, unless that was just done."""

@@ -137,7 +137,7 @@ def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> Co
         insertions=attempt.insertions,
         deletions=attempt.deletions,
         outside=tuple(each.path for each in attempt.sandbox.violations if each.kind not in select.ALWAYS_FINE),
-        cost=run_document.rounded(attempt.cost),
+        cost=run_document.round_cost(attempt.cost),
         seconds=attempt.seconds,
         scores=attempt.scores,
         votes=attempt.votes,

@@ -50,7 +50,7 @@ def build(store: Store, run: str) -> Run:
         for attempt in node.attempts:
             if attempt.status in OPEN and (line := counted.get(attempt.id)):
                 _count(attempt, line)
-            attempt.cost = rounded(attempt.cost)
+            attempt.cost = round_cost(attempt.cost)
             if attempt.workspace and not Path(attempt.workspace).exists():
                 attempt.workspace = UNSET  # cleaned away
         node.evidence = next((each.evidence for each in node.attempts if each.id == node.winner), None)
@@ -137,10 +137,10 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     disputed = True if any(cost.disputed is True for cost in costs) else UNSET
     reserved = sum(cost.reserved_usd for cost in costs)
     notional = True if any(cost.notional is True for cost in costs) else UNSET
-    return rounded(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
+    return round_cost(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
 
 
-def rounded(cost: Cost) -> Cost:
+def round_cost(cost: Cost) -> Cost:
     """Return a cost as every document shows it."""
     usd = None if cost.usd is None else dollars(cost.usd)
     return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))

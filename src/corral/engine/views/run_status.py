@@ -209,10 +209,10 @@ def list_statuses(store: Store, lines: Sequence[RunLine]) -> list[RunLine]:
     gates = store.inbox.answered_gates(time.time()) if waiting else dict[str, dict[str, str]]()
     asked = open_questions(store) if any(line.status == "running" for line in lines) else dict[str, Entry]()
     asking = {entry.run for entry in asked.values()}
-    return [_listed(store, line, gates.get(line.run), asked if line.run in asking else {}) for line in lines]
+    return [_line_status(store, line, gates.get(line.run), asked if line.run in asking else {}) for line in lines]
 
 
-def _listed(store: Store, line: RunLine, gates: Mapping[str, str] | None, asked: OpenQuestions) -> RunLine:
+def _line_status(store: Store, line: RunLine, gates: Mapping[str, str] | None, asked: OpenQuestions) -> RunLine:
     if line.status == "waiting" and gates:
         if expired := expired_choice(store, store.run(line.run), time.time()):
             return structs.replace(line, status="failed", reason=no_winner(expired))

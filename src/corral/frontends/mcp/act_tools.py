@@ -106,7 +106,7 @@ async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
     return run_reply(call, await call.until_over(name))
 
 
-async def rename(call: ToolCall, asked: arguments.Rename) -> ToolReply:
+async def rename(call: ToolCall, asked: arguments.RenameArguments) -> ToolReply:
     return ToolReply(call.engine.show(call.engine.control.rename(asked.run, asked.name, call.by)))
 
 

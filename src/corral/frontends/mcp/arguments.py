@@ -150,7 +150,7 @@ class ListRunsArguments(Arguments, frozen=True):
     limit: Count = 20
 
 
-class Rename(ActArguments, frozen=True):
+class RenameArguments(ActArguments, frozen=True):
     run: RunName
     name: Annotated[str, Meta(description="Its new name; empty: it has none any more.")]
 

@@ -121,7 +121,7 @@ TABLE: dict[str, ToolEntry] = {
     "engine_rename": ToolEntry(
         title="Name a run",
         about="Give a run a name, to find it by in lists.",
-        takes=arguments.Rename,
+        takes=arguments.RenameArguments,
         gives=(Run,),
         does=act_tools.rename,
     ),

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web.problems import ProblemDetails, RefusedRequest
+from corral.frontends.web.problems import Problem, RefusedRequest
 from corral.model import ENCODER
 from corral.version import __version__
 
@@ -113,7 +113,7 @@ T = TypeVar("T")
 MOST_LEVELS = 100
 BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  #: or a text, which may hold any
 REF = "#/components/schemas/{name}"
-_kinds: dict[str, Any] = {"Problem": ProblemDetails}
+_kinds: dict[str, Any] = {"Problem": Problem}
 
 _problem = {"application/problem+json": {"schema": {"$ref": REF.format(name="Problem")}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -188,7 +188,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         )  # fmt: skip
         parts = found.setdefault("components", {})
         schemas = parts.setdefault("schemas", {})
-        _schema(ProblemDetails)
+        _schema(Problem)
         schemas.update({name: schema for name, schema in _kinds.items() if isinstance(schema, dict)})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Mount
 
 from corral.frontends.web.pages.frame import templates
-from corral.frontends.web.problems import ProblemDetails, of_error, problem
+from corral.frontends.web.problems import Problem, of_error, problem
 from corral.model.errors import CorralError, refusal_of
 
 log = logging.getLogger("corral.web")
@@ -30,7 +30,7 @@ def as_page(request: Request, answer: Response) -> Response:
     if answer.status_code == 401:
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?then={quote(target)}" if request.method == "GET" else "/login", 303)
-    told = msgspec.json.decode(answer.body, type=ProblemDetails)
+    told = msgspec.json.decode(answer.body, type=Problem)
     hint = "" if told.code == "not_found" and "openapi" in told.hint else told.hint
     page = templates().get_template("trouble.html").render(title=told.title, detail=told.detail, hint=hint)
     return HTMLResponse(page, answer.status_code)

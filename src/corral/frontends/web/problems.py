@@ -37,7 +37,7 @@ TITLES = {
 }  # fmt: skip
 
 
-class ProblemDetails(Struct, frozen=True, kw_only=True):
+class Problem(Struct, frozen=True, kw_only=True):
     """What went wrong, for people and for programs."""
 
     status: int
@@ -58,7 +58,7 @@ class RefusedRequest(CorralError):
 
 def problem(status: int, code: str, detail: str, hint: str = "", headers: dict[str, str] | None = None) -> Response:
     """Return an error as every client of the API gets it."""
-    body = ProblemDetails(status=status, title=TITLES.get(status, "Error"), detail=detail, code=code, hint=hint)
+    body = Problem(status=status, title=TITLES.get(status, "Error"), detail=detail, code=code, hint=hint)
     return Response(msgspec.json.encode(body), status, headers, "application/problem+json")
 
 

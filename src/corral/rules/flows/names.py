@@ -52,7 +52,7 @@ FILE = "context.md"
 HEAD = "# What holds for every step\n\n"
 
 
-def told(nodes: list[Node], text: str, prefix: str) -> list[Node]:
+def add_shared_words(nodes: list[Node], text: str, prefix: str) -> list[Node]:
     """Put the shared words of a flow before all else that its agents are told; a nested flow's come second."""
     if not text.strip():
         return nodes

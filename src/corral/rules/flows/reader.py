@@ -118,7 +118,7 @@ class _FlowReader:
             parallel=top.whole("parallel", least=1),
         )
         validate.check(flow, self._prefix, places, self._views, self._mistakes)
-        return structs.replace(flow, nodes=tuple(names.told(nodes, self._context(top), self._prefix)))
+        return structs.replace(flow, nodes=tuple(names.add_shared_words(nodes, self._context(top), self._prefix)))
 
     def _refuse_dropped(self, top: FlowTable) -> None:
         """Refuse what a nested flow cannot have of its own: its nodes become nodes of the flow around it."""

@@ -16,6 +16,7 @@ from corral.model.money import ENOUGH, Bound, Budget, Expected, Limit, Refusal, 
 STOP = "stop"
 WARN = 0.8  #: of a limit: told once
 DOUBT = 0.2  #: of a cost: so far apart, two words on it contradict each other
+FAR = 10  #: times all other prices, and the assumed one: such a price is not believed alone
 DAY = 86400.0
 CENT, TINY = 0.01, 1e-6  #: what is offered at least; what adding up may get wrong
 OF: dict[Window, str] = {
@@ -82,9 +83,18 @@ def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tu
     """Return what an attempt is expected to cost, all of which is reserved, and how well that is known."""
     if fixed is not None:
         return fixed, "fixed"
+    paid = _without_outlier(paid, budget)
     if len(paid) >= ENOUGH:
         return quantile(paid, 0.9), "usual"
     return max(budget.unknown_cost_usd, quantile(paid, 1.0)), "assumed"
+
+
+def _without_outlier(paid: Sequence[float], budget: Budget) -> list[float]:
+    """Return what was paid, with a price that is far above all others lowered: one bad number is no price."""
+    ordered = sorted(value for value in paid if math.isfinite(value))
+    second = ordered[-2] if len(ordered) > 1 else 0.0
+    most = FAR * max(second, budget.unknown_cost_usd) or math.inf
+    return [min(value, most) for value in ordered]
 
 
 def quantile(values: Sequence[float], part: float) -> float:

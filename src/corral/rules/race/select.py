@@ -189,15 +189,15 @@ BY: Mapping[How, Sequence[Criterion]] = {
 def key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
     """Return by what attempts are ordered, but for the last tie-break."""
     values = [criterion.value(attempt) for criterion in BY[how]]
-    return _compared(values, how, done=is_proven(attempt))
+    return _key(values, how, done=is_proven(attempt))
 
 
 def hoped_key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
     """Return the best key that an attempt at work can still have; its cost, time and grade are those it has so far."""
-    return _compared([criterion.hope(attempt) for criterion in BY[how]], how, done=True)
+    return _key([criterion.hope(attempt) for criterion in BY[how]], how, done=True)
 
 
-def _compared(values: list[float], how: How, *, done: bool) -> tuple[float, ...]:
+def _key(values: list[float], how: How, *, done: bool) -> tuple[float, ...]:
     if how == "cheapest":  # as the original designs: by cost among those that succeeded, else by output
         values[2 if done else 1] = 0
     return tuple(float(value) for value in values)

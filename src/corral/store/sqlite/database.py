@@ -174,10 +174,10 @@ class Database:
 
 def _queries() -> dict[str, str]:
     texts = (file.read_text(encoding="utf-8") for file in sorted((Path(__file__).parents[1] / "queries").glob("*.sql")))
-    return {name: query for text in texts for name, query in _named(text.split("-- name: ")[1:])}
+    return {name: query for text in texts for name, query in _name_queries(text.split("-- name: ")[1:])}
 
 
-def _named(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _name_queries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for part in parts:
         name, _, query = part.partition("\n")
         yield name.strip(), query.strip()

@@ -150,15 +150,15 @@ async def measure(repository: Repository, near: Repository, objects: Objects, kn
 
 async def _read(near: Repository, names: Iterable[str], reader: _Reader) -> None:
     """Read objects, and all trees in them; git is started once, except where some may have to be fetched yet."""
-    await _asked(near, names, reader)
+    await _read_trees(near, names, reader)
     if reader.deep or not (trees := reader.named()):
         return
     words = ("rev-list", "--objects", "--no-object-names", "--filter=blob:none", "--missing=allow-any", "--stdin")
     listed = await near.git(*words, stdin="".join(f"{name}\n" for name in sorted(trees)).encode())
-    await _asked(near, listed.out.decode().split(), reader)
+    await _read_trees(near, listed.out.decode().split(), reader)
 
 
-async def _asked(near: Repository, names: Iterable[str], reader: _Reader) -> None:
+async def _read_trees(near: Repository, names: Iterable[str], reader: _Reader) -> None:
     first = reader.begin(names)
     if first:
         await near.git("cat-file", "--batch", stdin=first, sink=reader.feed, more=reader.questions)

@@ -10,7 +10,7 @@ from corral.config.settings import NotifySettings
 from corral.model import ENCODER, Entry, InboxEntry
 
 
-class Channel(Protocol):
+class NotificationChannel(Protocol):
     """A file in `channels/`: the name of the file is its key of `[notify]`, its first line the meaning of that key."""
 
     async def send(self, entry: Entry, setting: str) -> str:
@@ -33,5 +33,5 @@ def body(entry: Entry) -> bytes:
     return ENCODER.encode(InboxEntry.of(entry))
 
 
-def _channel(name: str) -> Channel:
-    return cast("Channel", importlib.import_module(f"corral.world.notify.channels.{name}"))
+def _channel(name: str) -> NotificationChannel:
+    return cast("NotificationChannel", importlib.import_module(f"corral.world.notify.channels.{name}"))

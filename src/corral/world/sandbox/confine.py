@@ -39,7 +39,7 @@ def limits(box: Box, *, processes: bool) -> list[str]:
 
 def in_box(box: Box, control: int | None, *, grouped: bool) -> list[str]:
     """Return the arguments for a box with a root of its own: all in it may be read, little may be written."""
-    words = [*limits(box, processes=True), *_counted(box, grouped=grouped)]
+    words = [*limits(box, processes=True), *_memory_option(box, grouped=grouped)]
     for port in box.listeners:
         words += ["-l", str(port)]
     if control is not None:
@@ -52,10 +52,10 @@ def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     """Return the arguments where Landlock alone holds: each path that may be read or written by its own name."""
     etc = [Path("/etc", name) for name in (*ETC, "passwd", "group")]
     system = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev")]
-    readable = [*system, *box.readable, *_named(box), *authorities(box.env)]
+    readable = [*system, *box.readable, *_readable_elsewhere(box), *authorities(box.env)]
     devices = [Path("/dev", name) for name in DEVICES]
     writable = [*devices, box.workspace, box.home, scratch, *box.writable]
-    words = [*limits(box, processes=own_user), *_counted(box, grouped=False)]
+    words = [*limits(box, processes=own_user), *_memory_option(box, grouped=False)]
     words += _each("-r", [str(path) for path in outermost(readable) if _opens(path)])
     words += _each("-w", [str(path) for path in writable if _opens(path)])
     if box.has_own_network:
@@ -63,7 +63,7 @@ def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     return [*words, "--"]
 
 
-def _named(box: Box) -> list[Path]:
+def _readable_elsewhere(box: Box) -> list[Path]:
     """Return what the scope lets it read elsewhere; nothing with a hidden part: Landlock cannot except that."""
     hidden = [mask.path for mask in box.masks if mask.mode == "hidden"]
     readable = [mask.path for mask in box.masks if mask.mode == "readonly"]
@@ -74,7 +74,7 @@ def _named(box: Box) -> list[Path]:
     ]
 
 
-def _counted(box: Box, *, grouped: bool) -> list[str]:
+def _memory_option(box: Box, *, grouped: bool) -> list[str]:
     """Return the option by which all memory can be counted from outside; a control group counts it by itself."""
     return ["-m"] if box.memory_mb and not grouped else []
 

@@ -28,7 +28,7 @@ class ScopeView(Struct, frozen=True, kw_only=True):
     secrets: Sequence[str]  #: patterns of paths that only an exact name reaches
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachinePaths(Struct, frozen=True, kw_only=True):
     """Where things are."""
 
     tree: Path  #: the workspace
@@ -57,7 +57,7 @@ async def agentignore(repository: Repository, commit: str | None) -> str:
     return (await repository.git(*words, fine=(0, 128))).out.decode(errors="replace")
 
 
-def resolve(view: ScopeView, machine: Machine) -> ResolvedPaths:
+def resolve(view: ScopeView, machine: MachinePaths) -> ResolvedPaths:
     """Look everything up; BadRequest, in one line, for what cannot be meant on this machine."""
     secrets = _secrets(view.secrets)
     shown: dict[Path, Mask] = {}
@@ -119,7 +119,7 @@ def _workspace(view: ScopeView, tree: Path) -> tuple[tuple[Mask, ...], tuple[Pat
 # --- elsewhere
 
 
-def _outside(name: NamedPath, view: ScopeView, machine: Machine, secrets: Sequence[Path]) -> list[Mask]:
+def _outside(name: NamedPath, view: ScopeView, machine: MachinePaths, secrets: Sequence[Path]) -> list[Mask]:
     """Return what of a named path is to be shown, after all that can be wrong with it was looked for."""
     named = Path(os.path.normpath(name.prefix))
     if not os.path.lexists(named):
@@ -150,7 +150,7 @@ def _outside(name: NamedPath, view: ScopeView, machine: Machine, secrets: Sequen
     return found
 
 
-def _check_real(name: NamedPath, named: Path, real: Path, machine: Machine, secrets: Sequence[Path]) -> None:
+def _check_real(name: NamedPath, named: Path, real: Path, machine: MachinePaths, secrets: Sequence[Path]) -> None:
     if real.is_relative_to(_real(machine.state)):
         raise _refusal(name, f"{real} is in corral's own folder", "no agent sees that, whatever is named")
     if any(real.is_relative_to(each) for each in KERNEL):
@@ -160,7 +160,7 @@ def _check_real(name: NamedPath, named: Path, real: Path, machine: Machine, secr
             raise _refusal(name, f"{named} leads into {secret}, which holds secrets", f"name {real} itself")
 
 
-def _check_mask(name: NamedPath, mask: Mask, machine: Machine, secrets: Sequence[Path]) -> None:
+def _check_mask(name: NamedPath, mask: Mask, machine: MachinePaths, secrets: Sequence[Path]) -> None:
     """Refuse what would show or give away more than its name says."""
     state = _real(machine.state)
     if state.is_relative_to(mask.path) or mask.path.is_relative_to(state):

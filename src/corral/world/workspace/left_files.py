@@ -84,7 +84,7 @@ def marks(tree: Path, names: Sequence[str]) -> Marks:
     return {name: _mark(f"{tree}/{name}") for name in names[:MOST_WATCHED]}
 
 
-def listed(tree: Path, left_out: Callable[[str], bool]) -> set[str]:
+def list_files(tree: Path, left_out: Callable[[str], bool]) -> set[str]:
     """Return the files of a checkout as it is now; folders by these names are not looked into."""
     found: set[str] = set()
     for folder, below, names in os.walk(tree):

@@ -104,7 +104,7 @@ def submission(fields: Mapping[str, Any]) -> Submission:
     return msgspec.convert(dict(fields), Submission)
 
 
-class Rename(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RenameBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Word  #: empty: it has none any more
 
 

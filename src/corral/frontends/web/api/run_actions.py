@@ -14,7 +14,7 @@ from corral.engine.merge import pick_files
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import ChooseBody, MergeBody, NodeBody, Rename, SteerBody
+from corral.frontends.web.api.bodies import ChooseBody, MergeBody, NodeBody, RenameBody, SteerBody
 from corral.frontends.web.api.rows import ActionReply
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import MergeCaller, Reader, Runner
@@ -76,10 +76,10 @@ def _check_node(site: Site, run: str, node: str | None) -> None:
         raise NotFound(f"run {run} has no node `{node}`", hint="it has: " + ", ".join(known[:20]))
 
 
-@router.post("/runs/{run}/rename", responses=gives(Run), openapi_extra=takes(Rename))
+@router.post("/runs/{run}/rename", responses=gives(Run), openapi_extra=takes(RenameBody))
 async def rename(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Give a run a name; an empty one takes it away."""
-    wanted = await body(request, Rename)
+    wanted = await body(request, RenameBody)
     return answer(site.engine.show(site.engine.control.rename(run, wanted.name, caller.by)))
 
 

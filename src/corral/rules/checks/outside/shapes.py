@@ -40,13 +40,13 @@ def variants(checked: CheckedCall) -> Iterator[CheckedCall]:
     seen = {checked.arguments}
     for longer, turns in ((False, TURNS), (True, LONGER_TURNS)):
         for turn in turns:
-            text = _changed(checked, partial(_lengthened if longer else _turn_value, turn=turn))
+            text = _change_texts(checked, partial(_lengthen if longer else _turn_value, turn=turn))
             if text not in seen:
                 seen.add(text)
                 yield structs.replace(checked, arguments=text, expected="", longer=longer)
 
 
-def _changed(checked: CheckedCall, change: Callable[[str], str]) -> str:
+def _change_texts(checked: CheckedCall, change: Callable[[str], str]) -> str:
     """Return the arguments of a call with other texts."""
     if checked.language == "node":
         return literal(by_rule(change, json.loads(checked.arguments)))
@@ -60,7 +60,7 @@ def _turn_value(text: str, turn: int) -> str:
     return "".join(_other(each, turn) for each in text)
 
 
-def _lengthened(text: str, turn: int) -> str:
+def _lengthen(text: str, turn: int) -> str:
     """Repeat a text, with its own sign between words, until it is longer than those of most tests."""
     if not text or not (text[0].isalnum() and text[-1].isalnum()):
         return text
