@@ -30,7 +30,7 @@ from corral.world.git import pins, snapshots
 from corral.world.git.repository import Repository
 
 MOST_WAITING = 100_000  #: runs in the queue
-MOST_MOVES = 10  #: of a branch while a request is prepared
+MOST_MOVES = 50  #: of a branch while a request is prepared
 
 
 class Requests:
