@@ -97,7 +97,7 @@ def test_gc_at_any_moment_loses_nothing(corral: Corral) -> None:
     flow += '  after: {task: "DO: wc -l all.txt > count.txt", needs: [both, n4]}\n'
     file = write(corral, flow)
     moments = 0
-    while moments < tries(20):
+    while moments < tries(50):
         with corral.going("flow", "run", file, "--repo", repo.folder, "--agent", "doer", "--json") as going:
             while going.process.poll() is None:
                 rewritten(repo, moments)

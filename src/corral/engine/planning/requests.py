@@ -85,21 +85,41 @@ class Requests:
             base_pins.end(self._context.home, run)
 
     async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> Submission:
-        """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
-        for _ in range(MOST_MOVES):
-            submission = await self.prepare(request)
+        """Prepare a request and hold its base; where that moved meanwhile, hold the new one first."""
+        submission = await self.prepare(request)
+        vet(submission.plan)
+        if submission.plan.base is None or await self._pin(submission.plan, submission.plan.base, run, request.base):
+            return submission
+        held = await self._pin_moving(submission.plan, run, request)
+        try:
+            glances = None  # what was said of another commit does not hold for this one
+            submission = await submit.prepare(request, self._context.home, self.track_records, glances, held)
             vet(submission.plan)
-            if submission.plan.base is None:
-                return submission
-            repository = repository_of(submission.plan, self._context.home)
-            # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
-            if await _holds(repository, submission.plan, request.base):
-                base_pins.begin(self._context.home, run, self._context.owner, submission.plan)
-                await pins.pin(repository, run, submission.plan.base)
-                if await _holds(repository, submission.plan, request.base):
-                    return submission
-                await _unpin(submission.plan, self._context.home, run)
+        except BaseException:
+            await _unpin(submission.plan, self._context.home, run)
+            raise
+        return submission
+
+    async def _pin_moving(self, plan: RunPlan, run: str, request: Request) -> str:
+        """Hold the commit that a moving branch is at; nothing but that is done between two looks at it."""
+        repository = repository_of(plan, self._context.home)
+        for _ in range(MOST_MOVES):
+            commit = await repository.commit_of(request.base or "HEAD")
+            if commit and await self._pin(plan, commit, run, request.base):
+                return commit
         raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
+
+    async def _pin(self, plan: RunPlan, commit: str, run: str, named: str | None) -> bool:
+        """Hold a commit if it still is the base; looked at before as well: a ref to nothing breaks `git gc`."""
+        repository = repository_of(plan, self._context.home)
+        if not await _is_at(repository, commit, plan.into, named):
+            return False
+        base_pins.begin(self._context.home, run, self._context.owner, plan)
+        await pins.pin(repository, run, commit)
+        if await _is_at(repository, commit, plan.into, named):
+            return True
+        await _unpin(plan, self._context.home, run)
+        return False
 
     async def _unknown_work(self, plan: RunPlan) -> list[str]:
         """Return a note if a store without runs meets a repository that holds work of runs."""
@@ -130,16 +150,14 @@ def _new_id() -> str:
     return names.run_id(int(time.time() * 1000), int.from_bytes(os.urandom(4)))
 
 
-async def _holds(repository: Repository, plan: RunPlan, named: str | None) -> bool:
-    """Tell whether the base was still where it was found when its ref was written: then no `git gc` can have it."""
+async def _is_at(repository: Repository, commit: str, branch: str | None, named: str | None) -> bool:
+    """Tell whether a base still is where it was found: seen after its ref was written, no `git gc` can have it."""
     with contextlib.suppress(OSError):
-        if not named and plan.into:
-            tip = (repository.git_dir / "refs" / "heads" / plan.into).read_text()
-            if tip.strip() == plan.base:
-                return True
+        if not named and branch and (repository.git_dir / "refs" / "heads" / branch).read_text().strip() == commit:
+            return True
     if not (repository.folder / ".git").exists() and repository.folder != repository.git_dir:
         return True  # a plain folder: nobody else writes to what stands behind it
-    return await repository.commit_of(named or "HEAD") == plan.base
+    return await repository.commit_of(named or "HEAD") == commit
 
 
 def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:

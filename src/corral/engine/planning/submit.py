@@ -44,13 +44,22 @@ class Submission(Struct, frozen=True):
     explained: ScopeExplanation
 
 
-async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> Submission:
-    """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
+async def prepare(
+    request: Request,
+    state: Path,
+    history: History,
+    glances: GitStateCache | None = None,
+    pinned: str | None = None,
+) -> Submission:
+    """Check a request against this machine and turn it into a plan.
+
+    `glances` remember what git said a moment ago; `pinned` is the commit that the base stands for, already held.
+    """
     looking: list[asyncio.Task[Any]] = []
     name = check_name(request.name) if request.name is not None else None
     request = structs.replace(request, name=name, labels=check_labels(request.labels))
     try:
-        return await _prepare(request, state, history, looking, glances)
+        return await _prepare(request, state, history, looking, (glances, pinned))
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
         await asyncio.gather(*looking, return_exceptions=True)
 
@@ -60,9 +69,10 @@ async def _prepare(
     state: Path,
     history: History,
     looking: list[asyncio.Task[Any]],
-    glances: GitStateCache | None,
+    known: tuple[GitStateCache | None, str | None],
 ) -> Submission:
     await git.version()
+    glances, pinned = known
     folder = _folder(request)
     remembers = glances if request.base is None else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
@@ -70,7 +80,7 @@ async def _prepare(
     uncommitted = hidden = room = None
     if glance is None and found is not None:  # git looks while we do
         uncommitted = asyncio.create_task(_uncommitted_note(found, request.base))
-        hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
+        hidden = asyncio.create_task(agentignore(found.repository, pinned or request.base or found.head))
         room = asyncio.create_task(_check_branch_prefix(found.repository))
         looking += [uncommitted, hidden, room]
     top = found.repository.folder if found else folder
@@ -86,7 +96,6 @@ async def _prepare(
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
     )
-    deaf = [name for name in names if settings.mcp and not resolve_agent(name, settings).agent.facts.mcp]
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
@@ -95,7 +104,7 @@ async def _prepare(
         notes.append(copied.words)
     else:
         repository = found.repository
-        base, into = await _base(found, request.base)
+        base, into = await _base(found, request.base, pinned)
         if room:
             await room
         notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
@@ -136,7 +145,7 @@ async def _prepare(
         evidence=rules,
         **{name: getattr(request, name) for name in AS_REQUESTED},
     )
-    notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
+    notes += _without_mcp(names, settings)
     return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
 
 
@@ -182,6 +191,11 @@ async def _evidence(
     if level == "none":
         notes.append(f"{where}: without a sandbox an agent can read these files if it finds them")
     return structs.replace(rules, held_out=kept)
+
+
+def _without_mcp(agents: Iterable[str], settings: Config) -> list[str]:
+    deaf = [name for name in agents if settings.mcp and not resolve_agent(name, settings).agent.facts.mcp]
+    return [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
 
 
 def _others(flow: Flow) -> list[str]:
@@ -249,14 +263,14 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
     return [*found, ScopeSource(table=table, where=where)] if table != ScopeTable() else found
 
 
-async def _base(found: DiscoveredRepository, named: str | None) -> tuple[str | None, str | None]:
+async def _base(found: DiscoveredRepository, named: str | None, pinned: str | None) -> tuple[str | None, str | None]:
     """Return the commit to start from, and the branch to land on."""
     repository = found.repository
     if named is None:
         if found.head is None and found.branch is None:
             raise BadRequest(f"{repository.folder}: HEAD names no commit", hint="check a branch out, or say --base")
-        return found.head, found.branch
-    base = await repository.commit_of(named)
+        return pinned or found.head, found.branch
+    base = pinned or await repository.commit_of(named)
     if base is None:
         raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
     listed = await repository.git("show-ref", "--verify", "--quiet", f"refs/heads/{named}", fine=(0, 1, 128))
