@@ -15,16 +15,41 @@ def _block(heading: str) -> list[str]:
     return text.split("```text\n", 1)[1].split("```", 1)[0].splitlines()
 
 
-def test_every_package_has_its_row_and_every_row_its_package() -> None:
-    rows = [line for line in _block("The tree") if line.startswith("  ")]
-    named = {line.split()[0].rstrip("/") for line in rows}
-    assert named == {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
-    for line in rows:
-        package, words = line.split(maxsplit=1)
-        for name in re.findall(r"\b([a-z_]+(?:/|\.py))", words):
-            assert list((PACKAGE / package).rglob(name.rstrip("/"))), (
-                f"{package}{name} is named in AGENTS.md and is not there"
-            )
+def _rows() -> dict[Path, set[str]]:
+    """Return the names of files and folders that the tree gives for each folder."""
+    rows: dict[Path, set[str]] = {}
+    folder = PROJECT
+    for line in _block("The tree"):
+        if line == "src/corral/":
+            continue
+        head = re.match(r"( {0,2})([\w-]+)/ ", line)
+        if head:
+            folder = (PACKAGE if head[1] else PROJECT) / head[2]
+        words = re.findall(r"(?<![\w/`-])([\w-]+(?:/|\.py|\.md))(?![\w/-])", line[head.end() :] if head else line)
+        rows.setdefault(folder, set()).update(words)
+    return rows
+
+
+def _folders(path: Path) -> set[str]:
+    found = (entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__")))
+    return {entry.name for entry in found if any(file.is_file() for file in entry.rglob("[!_.]*"))}
+
+
+def test_every_package_and_its_parts_are_in_the_tree() -> None:
+    rows = _rows()
+    assert {path.name for path in rows if path.parent == PACKAGE} == _folders(PACKAGE)
+    for package in _folders(PACKAGE):
+        assert {f"{name}/" for name in _folders(PACKAGE / package)} <= rows[PACKAGE / package], package
+
+
+def test_everything_in_the_tree_exists() -> None:
+    absent = [str(folder / name) for folder, names in _rows().items() for name in names if not (folder / name).exists()]
+    assert absent == []
+
+
+def test_the_folders_beside_the_source_are_in_the_tree() -> None:
+    named = {path.name for path in _rows() if path.parent == PROJECT}
+    assert {"tests", "bench", "docs", "examples", "tools"} <= named <= _folders(PROJECT)
 
 
 def test_the_layers_are_those_that_are_enforced() -> None:
