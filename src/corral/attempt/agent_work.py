@@ -121,7 +121,10 @@ class AgentWork:
         needs = [base] if base and record.start else []  # its work is bundled from the base on
         making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self.say)
         await together(making, self.guard.look())
-        guide = briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads)
+        guide = prompt.guidance(
+            briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads),
+            self.toolbox.memory.section(self.node),
+        )
         return guide, self._prompt(guide)
 
     def _agent_task(self, resolved: ResolvedAgent, told: str) -> AgentTask:

@@ -16,6 +16,14 @@ def repository_of(plan: RunPlan, state: Path) -> Repository:
     return Repository(Path(plan.repo), Path(plan.git_dir), work_tree=not hidden, identity=plan.identity)
 
 
+def common_dir(git_dir: Path) -> Path:
+    """Return the folder that all worktrees of a repository share: by it a repository is known again."""
+    try:
+        return (git_dir / (git_dir / "commondir").read_text().strip()).resolve()
+    except OSError:
+        return git_dir
+
+
 async def require(repository: Repository, run: str, commits: Sequence[str]) -> None:
     """Refuse to go on without the repository of a run, or without its work in it."""
     if not repository.git_dir.exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from corral.attempt import memory
 from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
@@ -155,6 +156,8 @@ class AttemptRunner:
             verdict = judge.of_evidence(verdict, self.attempt, self.host.plan.evidence.require, task, gives_output=fits)
         if verdict.status == "done" and self.node.scorers:
             self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, self._say)
+        if verdict.status == "done" and self.attempt.evidence:
+            memory.confirm(self.events, self.attempt.evidence.grade)
         await self._end.over(verdict)
 
     def _say(self, text: str) -> None:

@@ -22,6 +22,7 @@ from corral.model import (
     ToolboxRules,
 )
 from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.model.memory import MemoryRules
 from corral.model.money import BudgetTable
 
 #: What each table is read into; `*` stands for a name of the user's.
@@ -41,6 +42,7 @@ TABLES: dict[str, type[Struct]] = {
     "accounts.*": AccountProfile,
     "retry": RetryPolicy,
     "condense": CondensePolicy,
+    "memory": MemoryRules,
     "workspace": Setup,
     "scope": ScopeTable,
 }

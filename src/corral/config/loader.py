@@ -221,6 +221,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
         retries_asked=retry.most if "most" in {*mine.table("retry"), *theirs.table("retry")} else None,
         setup=setup,
         condense=policies.condense(mine, theirs),
+        memory=policies.memory(mine, theirs),
         hooks=hooks,
         scopes=(*scopes_of(mine, agents, narrows=False), *scopes_of(theirs, agents, narrows=True)),
         mcp=mcp,

@@ -24,7 +24,9 @@ from corral.model import (
 )
 from corral.model.agent_api import Hook
 from corral.model.errors import BadRequest
+from corral.model.memory import MemoryRules
 
+MOST_REMEMBERED = 20_000  #: characters of remembered facts in one prompt, whatever settings say
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
 
 
@@ -65,6 +67,20 @@ def condense(mine: SettingsFile, theirs: SettingsFile) -> CondensePolicy:
     if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
         raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
     return policy
+
+
+def memory(mine: SettingsFile, theirs: SettingsFile) -> MemoryRules:
+    """Make one of what both say of memory: what a repository says holds only where it allows less."""
+    own, repository = (convert(file.table("memory"), MemoryRules, file, "memory") for file in (mine, theirs))
+    for file, rules in ((mine, own), (theirs, repository)):
+        if not 0 <= rules.most_characters <= MOST_REMEMBERED:
+            raise BadRequest(
+                f"{file.where('memory', 'most_characters')}: [memory] most_characters is 0 to {MOST_REMEMBERED}"
+            )
+    most = own.most_characters
+    if "most_characters" in theirs.table("memory"):
+        most = min(most, repository.most_characters)
+    return MemoryRules(enabled=own.enabled and repository.enabled, most_characters=most)
 
 
 def toolbox(mine: SettingsFile, theirs: SettingsFile) -> ToolboxRules:

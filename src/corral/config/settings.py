@@ -19,6 +19,7 @@ from corral.model import (
 )
 from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.model.errors import Untrusted
+from corral.model.memory import MemoryRules
 from corral.model.money import Budget
 
 READ_AND_TRUST = "read it, then `corral trust`, or run with --trust"
@@ -68,6 +69,7 @@ class Config(Struct, frozen=True, kw_only=True):
     retries_asked: int | None = None  #: [retry] most, when a file says it
     setup: Setup = Setup()
     condense: CondensePolicy = CondensePolicy()
+    memory: MemoryRules = MemoryRules()
     hooks: tuple[Hook, ...] = ()
     scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.inbox.inbox import Inbox
+    from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
     from corral.engine.queue.run_queue import RunQueue
@@ -130,6 +131,13 @@ class Engine:
         from corral.engine.views.history import History  # noqa: PLC0415
 
         return History(self._context, self.active_runs)
+
+    @property
+    def memory(self) -> Memory:
+        """What is remembered of repositories."""
+        from corral.engine.memory import Memory  # noqa: PLC0415
+
+        return Memory(self._context)
 
     @cached_property
     def inbox(self) -> Inbox:

@@ -317,7 +317,7 @@ class RunLoop:
         """Let an attempt go on from an earlier one: with its session, with its work, or at least with its lesson."""
         if action.retry_of and can_continue(before) and Path(before.folder).exists():
             record.folder, record.continues = before.folder, before.attempt.id
-            record.base, record.conflicts = before.base, before.conflicts
+            record.base, record.conflicts, record.facts = before.base, before.conflicts, before.facts
             record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
             record.fed_back = prompt.feedback(before.attempt) or before.fed_back

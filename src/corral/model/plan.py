@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from corral.model import evidence
 from corral.model.flow import Flow, Grade, TaskType
+from corral.model.memory import MemoryRules
 from corral.model.scope import ScopeSource
 from corral.model.values import Level
 
@@ -169,6 +170,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = RetryPolicy()
     setup: Setup = Setup()
     condense: CondensePolicy = CondensePolicy()
+    memory: MemoryRules = MemoryRules()
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
     go_on: bool = False  #: past the budgets of days and months, up to the ceiling: the person said so beforehand

@@ -48,6 +48,7 @@ class AttemptRecord(Struct, kw_only=True):
     summary: str = ""  #: what its agent's present session started from
     waits: str = ""  #: why it has not started yet: other attempts use the money that it needs
     held_by: tuple[str, ...] = ()  #: entries of the inbox whose answers its agent waits for, and does nothing else
+    facts: tuple[str, ...] = ()  #: what its prompt said of what is remembered, by their ids
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected

@@ -12,6 +12,7 @@ from typing import Any
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
+from corral.attempt.memory import AttemptMemory
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import NodeResults
@@ -100,6 +101,7 @@ class AttemptToolbox:
         self.results = NodeResults(toolbox_context, attempt_events.record, where.host)
         self.children = Children(toolbox_context, attempt_events, node, where)
         self._asks = AskUser(attempt_events)
+        self.memory = AttemptMemory(attempt_events, where.host.plan)
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
@@ -168,6 +170,10 @@ class AttemptToolbox:
             case tools.StopChild():
                 await self.children.stop(asked.child)
                 return await self.children.result(asked.child, 0.0)
+            case tools.Remember():
+                return self.memory.remember(asked)
+            case tools.SearchMemory():
+                return self.memory.search(asked.words)
             case tools.Finish():
                 return self._finish(asked)
 

@@ -136,6 +136,7 @@ async def _prepare(
         retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
         setup=settings.setup,
         condense=settings.condense,
+        memory=settings.memory,
         level=level,
         go_on=request.yes,
         scopes=scopes,

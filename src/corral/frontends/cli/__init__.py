@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cost": ("money", "Show what was spent, by agent, model, day, repository or kind of task."),
     "quota": ("money", "Show which agents ran into limits of their accounts, and when they are back."),
     "halt": ("money", "Stop everything now."),
+    "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),

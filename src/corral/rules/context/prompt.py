@@ -11,8 +11,8 @@ MOST_OUTPUT = 4000
 
 
 def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: str = "") -> str:
-    """Return the prompt; a plain task is passed on word for word. `guide` is what the repository says to agents."""
-    parts = [*task.briefing, *([f"# What this repository asks of agents\n\n{guide}"] if guide else []), task.prompt]
+    """Return the prompt; a plain task is passed on word for word. `guide` is what `guidance` returned."""
+    parts = [*task.briefing, *([guide] if guide else []), task.prompt]
     if task.handoff:
         parts.append(task.handoff)
     if task.files:
@@ -23,6 +23,11 @@ def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: 
         parts.append(fed_back)
     parts += steers
     return "\n\n".join(parts)
+
+
+def guidance(asks: str, remembered: str) -> str:
+    """Return what an agent reads about the repository: what it asks of agents, and what earlier runs learned."""
+    return "\n\n".join(filter(None, (f"# What this repository asks of agents\n\n{asks}" if asks else "", remembered)))
 
 
 def conflict_prompt(files: Sequence[str]) -> str:
@@ -65,7 +70,7 @@ def feedback(failed: Attempt) -> str:
 
 def from_summary(task: Task, summary: str, original: str, *, guide: str = "") -> str:
     """Return what an agent hears that goes on in a fresh session from a summary of its own work."""
-    parts = [*task.briefing, *([f"# What this repository asks of agents\n\n{guide}"] if guide else [])]
+    parts = [*task.briefing, *([guide] if guide else [])]
     going_on = (
         "You are in the middle of a task. You have worked on it already, in a session that became too long; your "
         "workspace is as you left it. This is what matters of it; go on from here, do nothing twice, and finish."

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from corral.model.errors import BadRequest
 from corral.rules.context.mail import LEASE_SECONDS, LONGEST_LEASE_SECONDS, MOST_TAKEN, Priority
+from corral.rules.context.memory import MOST_FILES, MOST_TEXT
 
 LONGEST_WAIT_SECONDS = 45.0  #: most programs give a tool a minute; who wants to wait longer asks again
 MOST_PROGRESS = 1000  #: characters of a report
@@ -148,9 +149,25 @@ class Finish(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(max_length=MOST_TASK, description="Last words for the person.")] = ""
 
 
+class Remember(Struct, frozen=True, forbid_unknown_fields=True):
+    """Propose a fact about this repository for agents of later runs: what you had to find out and they would, too.
+
+    One plain sentence, such as "the tests need `make db` first". The user approves it before anybody reads it.
+    """
+
+    text: Annotated[str, Meta(min_length=1, max_length=MOST_TEXT)]
+    files: Annotated[tuple[str, ...], Meta(max_length=MOST_FILES, description="Files or patterns it is about.")] = ()
+
+
+class SearchMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """Search what is remembered about this repository by words."""
+
+    words: Annotated[str, Meta(min_length=1, max_length=MOST_QUESTION)]
+
+
 Arguments = (
     ReportProgress | AskPerson | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
-    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Finish
+    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | Finish
 )  # fmt: skip
 
 
@@ -180,7 +197,7 @@ KINDS: dict[str, type[Arguments]] = {
     _name(kind): kind
     for kind in (
         ReportProgress, AskPerson, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
-        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Finish,
+        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, Finish,
     )
 }  # fmt: skip
 
@@ -191,7 +208,7 @@ def list_tools() -> tuple[ToolListing, ...]:
     found: list[ToolListing] = []
     for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
         part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
-        hints = Hints(read_only_hint=kind is not SpawnTask)
+        hints = Hints(read_only_hint=kind not in (SpawnTask, Remember))
         found.append(ToolListing(name, " ".join((kind.__doc__ or "").split()), part, hints))
     return tuple(found)
 

@@ -16,6 +16,7 @@ from corral.store.sqlite.families import Lineage, Mail
 from corral.store.sqlite.history import SqliteAccounts, SqliteHistory
 from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.memory import SqliteMemory
 from corral.store.sqlite.merges import SqliteMerges
 from corral.store.sqlite.pages import SqlitePages, run_seconds
 from corral.store.sqlite.run_queue import SqliteQueue
@@ -52,6 +53,10 @@ class Store(Database):
     @property
     def automation(self) -> SqliteAutomation:
         return SqliteAutomation(self)
+
+    @property
+    def memory(self) -> SqliteMemory:
+        return SqliteMemory(self)
 
     @property
     def history(self) -> SqliteHistory:

@@ -36,7 +36,7 @@ async def folder_as_repository(folder: Path, state: Path) -> CopiedFolder:
     """Stand a hidden repository behind a plain folder, and record the folder's present content as a commit."""
     _refuse_system(folder)
     changed = _refuse_large(folder)
-    git_dir = state / "folders" / (folder.name + "-" + _short_hash(str(folder)) + ".git")
+    git_dir = hidden_git_dir(folder, state)
     if not (git_dir / "HEAD").exists():
         git_dir.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         await process.run(ProcessStart(argv=["git", "init", "--quiet", "--bare", str(git_dir)], env=ENV))
@@ -50,6 +50,11 @@ async def folder_as_repository(folder: Path, state: Path) -> CopiedFolder:
     commit = finished.out.decode().strip()
     await repository.git("update-ref", f"refs/corral/bases/{commit}", commit)
     return CopiedFolder(repository, commit, await _words(repository, tree))
+
+
+def hidden_git_dir(folder: Path, state: Path) -> Path:
+    """Return where the repository lies that stands behind a plain folder."""
+    return state / "folders" / (folder.name + "-" + _short_hash(str(folder)) + ".git")
 
 
 async def _words(repository: Repository, tree: str) -> str:
