@@ -24,7 +24,7 @@ from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.rules.schedule.actions import FinishRun, RunLimits
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.decide import Schedule
-from corral.rules.schedule.graph import NeedsGraph
+from corral.rules.schedule.progress import NeedsGraph
 from corral.store.sqlite.store import Store
 
 DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000

@@ -12,7 +12,7 @@ from corral.config import loader
 from corral.config.scopes import scope_file
 from corral.model import ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
-from corral.rules.scope import matcher, secret_paths
+from corral.rules.scope import globs, scope
 from corral.rules.scope.scope import effective, named_paths
 from corral.world.git.repository import Repository
 from corral.world.sandbox.scope_paths import MachinePaths, ResolvedPaths, ScopeView, agentignore, resolve
@@ -49,9 +49,9 @@ class Room:
         found = effective(sources, agent="claude", home=str(self.home))
         view = ScopeView(
             named=named_paths(found),
-            inside=matcher.top(found.scope, ignore=ignore),
-            outside=matcher.top(found.scope, outside=True),
-            secrets=secret_paths.patterns(str(self.home)),
+            inside=globs.top(found.scope, ignore=ignore),
+            outside=globs.top(found.scope, outside=True),
+            secrets=scope.secret_patterns(str(self.home)),
         )
         return resolve(view, MachinePaths(tree=self.tree, state=self.state, checkout=self.checkout))
 

@@ -25,7 +25,7 @@ from corral.model.flow import Node, known_as
 from corral.model.money import Refusal
 from corral.rules.checks.verdict import Verdict
 from corral.rules.money import limits
-from corral.rules.money.quota_headers import back_at, windows
+from corral.rules.money.quota import back_at, header_windows
 from corral.store.interface import Store
 
 
@@ -80,7 +80,7 @@ class AccountRateLimit:
             self.back_at = None
         if now - self._learned_at < LEARN_SECONDS and status != TOO_MANY:  # what refuses says the most
             return
-        if found := windows(self._account, fields, now):
+        if found := header_windows(self._account, fields, now):
             self._learned_at = now
             self._store.accounts.see(found)
 

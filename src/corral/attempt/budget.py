@@ -18,7 +18,7 @@ from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.flow import Task
 from corral.model.money import TINY, Bound, Budget, Expected, LedgerLine, Limit, Refusal
 from corral.model.numbers import usd_or_none
-from corral.rules.money import limits, prices
+from corral.rules.money import costs, limits
 from corral.rules.money.limits import Spender
 from corral.store.interface import Store
 from corral.world import process_identity
@@ -61,16 +61,16 @@ class AttemptBudget:
         """Reserve money for the attempt; return the limit that has no room for it."""
         now = time.time()
         self._terms, self._opened = terms, True
-        self._known.prices, self._known.local = prices.Prices(price_list(), now), terms.local
+        self._known.prices, self._known.local = costs.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
         self._above = shared_limits.bounds_above(self._store, self._record.run)
         self._bind(now)
         self.count.most = self._most_unpriced()
         if terms.fixed_usd is None and not terms.local:
             if self._bounds or self.count.most is not None:
-                await asyncio.to_thread(prices.load)  # later it would hold up all that is heard
+                await asyncio.to_thread(costs.load_prices)  # later it would hold up all that is heard
             elif terms.metered:
-                self._loading = asyncio.create_task(asyncio.to_thread(prices.load))
+                self._loading = asyncio.create_task(asyncio.to_thread(costs.load_prices))
         return self.reserve()
 
     def reserve(self) -> Refusal | None:

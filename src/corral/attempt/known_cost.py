@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 from corral.model import Attempt, Cost, Tokens
 from corral.model.money import PriceList, dollars
 from corral.rules.money import limits
-from corral.rules.money.prices import Prices
+from corral.rules.money.costs import Prices
 
 CENTS = 20.0  #: so many times its tokens' price, a reported cost may be in cents
 

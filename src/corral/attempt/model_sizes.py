@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from corral.rules.money import prices
+from corral.rules.money import costs
 
 FILE = Path(__file__).parents[1] / "data" / "windows.json"
 
@@ -48,7 +48,7 @@ class Windows(Mapping[str, int]):
         said = any(low.startswith(key.lower()) for key in self._own)
         if said or name in self._begins or name.endswith("[1m]") or name.startswith("/"):  # a path is a script
             return None
-        whole = prices.window(name)
+        whole = costs.context_window(name)
         kept = max((key for key in table().answers if low.startswith(key)), key=len, default=None)
         if whole is None or kept is None or 3 * table().answers[kept] > whole:  # those that hold little keep little
             return whole

@@ -22,7 +22,7 @@ from corral.rules.context import prompt, summary
 from corral.rules.context.summary import Facts
 from corral.rules.context.usage import Gauge, window_of
 from corral.rules.flows import output, schemas
-from corral.rules.money import prices
+from corral.rules.money import costs
 from corral.world.process import Exit, ProcessLimits
 
 MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
@@ -76,7 +76,7 @@ class Turns:
         known = self.attempt.model or scene.dressed.profile.model
         facts = scene.dressed.agent.facts
         if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
-            asyncio.get_running_loop().run_in_executor(None, prices.load)
+            asyncio.get_running_loop().run_in_executor(None, costs.load_prices)
         self.events.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
         ended = await self._machine.work(scene.workspace, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()

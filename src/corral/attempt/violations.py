@@ -14,9 +14,8 @@ from corral.machines.host import Host
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Violation
 from corral.model.events import CalledTool, Event, Noted, Reached
-from corral.rules.scope import secret_paths
-from corral.rules.scope.foreign_paths import PathOwners, strays
-from corral.rules.scope.refusals import NetRefusal
+from corral.rules.scope import scope
+from corral.rules.scope.refusals import NetRefusal, PathOwners, foreign_paths
 from corral.rules.text.redact import Redactor, likely_secrets, passed_secrets
 from corral.world.sandbox.confine import has_own_processes
 from corral.world.workspace import outside_changes
@@ -73,10 +72,10 @@ class AttemptGuard:
             grounds = PathOwners(
                 own=tuple(own),
                 others=(str(host.repository.folder), str(host.state)),
-                secrets=secret_paths.patterns(home),
+                secrets=scope.secret_patterns(home),
                 homes=(home,),
             )
-            self.violate(strays(event.input, grounds))
+            self.violate(foreign_paths(event.input, grounds))
 
     def violate(self, found: Sequence[Violation]) -> None:
         attempt = self._events.attempt

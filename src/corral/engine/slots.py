@@ -8,7 +8,7 @@ from pathlib import Path
 from corral.config import loader
 from corral.model import HeldSlot, RunPlan, SlotDemand, SlotLimits
 from corral.model.errors import CorralError
-from corral.rules.schedule.fair_slots import assign_slots
+from corral.rules.schedule.slots import assign_slots
 from corral.store.interface import Store
 from corral.store.records import SlotOwner, SlotsSeen
 from corral.world import process_identity

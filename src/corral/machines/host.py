@@ -26,7 +26,7 @@ from corral.model import AttemptRecord, RunPlan, Tokens
 from corral.model.agent_api import AgentTask, Answer, Leave, Telling
 from corral.model.events import Event, Noted
 from corral.model.flow import Task
-from corral.rules.text.plain_text import as_plain_text
+from corral.rules.text.names import as_plain_text
 from corral.world.git import collect
 from corral.world.git.repository import Repository
 from corral.world.process import Exit, ProcessLimits

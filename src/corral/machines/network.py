@@ -20,7 +20,7 @@ from corral.model import Level, Net, Tokens
 from corral.model.errors import CorralError
 from corral.rules.money.metering import TokenMeter
 from corral.rules.scope import hosts
-from corral.rules.scope.api_paths import ApiPaths, api_paths
+from corral.rules.scope.hosts import ApiPaths, api_paths
 from corral.world import package_registries
 from corral.world.process import ProcessControl, ProcessStart
 from corral.world.proxy.dialing import Dialer, chain

@@ -9,10 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.model import Level, Scope, ScopeSource, Violation
-from corral.rules.scope import explain, matcher, secret_paths
+from corral.rules.scope import globs
 from corral.rules.scope import scope as rules
-from corral.rules.scope.explain import ScopeExplanation
-from corral.rules.scope.scope import EffectiveScope
+from corral.rules.scope.scope import EffectiveScope, ScopeExplanation
 from corral.world.sandbox import scope_paths as world
 from corral.world.sandbox.scope_paths import MachinePaths, ResolvedPaths, ScopeView
 from corral.world.sandbox.watchdog import Ceiling
@@ -50,9 +49,9 @@ async def fit(fitted: FittedScope, machine: MachinePaths) -> FittedScope:
     effective = fitted.effective
     view = ScopeView(
         named=rules.named_paths(effective),
-        inside=matcher.top(effective.scope, ignore=fitted.ignore),
-        outside=matcher.top(effective.scope, outside=True),
-        secrets=secret_paths.patterns(str(Path.home())),
+        inside=globs.top(effective.scope, ignore=fitted.ignore),
+        outside=globs.top(effective.scope, outside=True),
+        secrets=rules.secret_patterns(str(Path.home())),
     )
     resolved = await asyncio.to_thread(world.resolve, view, machine)
     return FittedScope(effective=effective, resolved=resolved, ignore=fitted.ignore)
@@ -67,4 +66,4 @@ def explain_scope(fitted: FittedScope, level: Level) -> ScopeExplanation:
         notes.append(
             f"at level {level} neither the network nor masks in the workspace are enforced; the diff is checked"
         )
-    return explain.explain(fitted.effective, shown=shown, notes=notes)
+    return rules.explain(fitted.effective, shown=shown, notes=notes)

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.errors import BadRequest
-from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import McpCall, McpReply, Server
+from corral.rules.context import tools
+from corral.rules.context.tools import McpCall, McpReply, ToolServer
 
-SERVER = Server("corral", "1", "what it is for", tools.list_tools())
+SERVER = ToolServer("corral", "1", "what it is for", tools.list_tools())
 
 
 def ask(method: str, **parameters: Any) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": parameters}).encode()
-    (found,), batch = mcp.read(body, SERVER)
+    (found,), batch = tools.read_message(body, SERVER)
     assert not batch
     return found
 
@@ -28,7 +28,7 @@ def answer(method: str, **parameters: Any) -> dict[str, Any]:
     return found.body
 
 
-@pytest.mark.parametrize("version", mcp.HANDSHAKE)
+@pytest.mark.parametrize("version", tools.HANDSHAKE)
 def test_it_speaks_the_revision_that_is_asked_for(version: str) -> None:
     told = answer("initialize", protocolVersion=version, capabilities={}, clientInfo={"name": "x", "version": "1"})
     assert told["result"]["protocolVersion"] == version
@@ -36,18 +36,18 @@ def test_it_speaks_the_revision_that_is_asked_for(version: str) -> None:
 
 
 def test_it_offers_its_newest_to_who_wants_another() -> None:
-    assert answer("initialize", protocolVersion="1999-01-01")["result"]["protocolVersion"] == mcp.HANDSHAKE[0]
+    assert answer("initialize", protocolVersion="1999-01-01")["result"]["protocolVersion"] == tools.HANDSHAKE[0]
 
 
 def test_it_speaks_the_revision_without_a_handshake() -> None:
-    assert mcp.MODERN in answer("server/discover")["result"]["supportedVersions"]
-    meta = {mcp.VERSION_FIELD: mcp.MODERN}
+    assert tools.MODERN in answer("server/discover")["result"]["supportedVersions"]
+    meta = {tools.VERSION_FIELD: tools.MODERN}
     listed = answer("tools/list", _meta=meta)["result"]
     assert (listed["resultType"], listed["cacheScope"]) == ("complete", "private")
     call = ask("tools/call", _meta=meta, name="list_nodes", arguments={})
     assert isinstance(call, McpCall)
-    assert mcp.call_reply(call, "x").body["result"]["resultType"] == "complete"
-    assert answer("tools/list", _meta={mcp.VERSION_FIELD: "2031-01-01"})["error"]["code"] == mcp.UNSUPPORTED
+    assert tools.call_reply(call, "x").body["result"]["resultType"] == "complete"
+    assert answer("tools/list", _meta={tools.VERSION_FIELD: "2031-01-01"})["error"]["code"] == tools.UNSUPPORTED
 
 
 def test_every_tool_has_a_schema_without_references() -> None:
@@ -61,36 +61,36 @@ def test_every_tool_has_a_schema_without_references() -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"", mcp.PARSE),
-        (b"\xff", mcp.PARSE),
-        (b"[" * 100_000, mcp.PARSE),
-        (b"[]", mcp.INVALID),
-        (b"{}", mcp.INVALID),
-        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', mcp.INVALID),
-        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', mcp.INVALID),
-        (b'{"jsonrpc":"2.0","id":1,"method":7}', mcp.INVALID),
-        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', mcp.BAD_PARAMETERS),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', mcp.BAD_PARAMETERS),
-        (b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}', mcp.NO_METHOD),
-        (json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "ping"}] * 17).encode(), mcp.INVALID),
+        (b"", tools.PARSE),
+        (b"\xff", tools.PARSE),
+        (b"[" * 100_000, tools.PARSE),
+        (b"[]", tools.INVALID),
+        (b"{}", tools.INVALID),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', tools.INVALID),
+        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', tools.INVALID),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', tools.INVALID),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', tools.BAD_PARAMETERS),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', tools.BAD_PARAMETERS),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}', tools.NO_METHOD),
+        (json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "ping"}] * 17).encode(), tools.INVALID),
     ],
 )
 def test_what_is_no_request_is_refused(body: bytes, code: int) -> None:
-    (found,), _ = mcp.read(body, SERVER)
+    (found,), _ = tools.read_message(body, SERVER)
     assert isinstance(found, McpReply)
     assert found.body["error"]["code"] == code
 
 
 def test_what_wants_no_answer_gets_none() -> None:
     for body in (b'{"jsonrpc":"2.0","method":"notifications/initialized"}', b'{"jsonrpc":"2.0","id":1,"result":{}}'):
-        assert mcp.read(body, SERVER) == ([], False)
+        assert tools.read_message(body, SERVER) == ([], False)
 
 
 @given(st.binary(max_size=300) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(
     lambda value: json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": value}).encode()
 ))  # fmt: skip
 def test_nothing_makes_it_fall_over(body: bytes) -> None:
-    found, _ = mcp.read(body, SERVER)
+    found, _ = tools.read_message(body, SERVER)
     for each in found:
         json.dumps(each.body if isinstance(each, McpReply) else each.name)
 

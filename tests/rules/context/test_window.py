@@ -6,7 +6,7 @@ from genai_prices.data_snapshot import get_snapshot
 from corral.attempt import model_sizes
 from corral.model import Tokens
 from corral.rules.context.usage import STANDARD, Gauge, window_of
-from corral.rules.money import prices
+from corral.rules.money import costs
 
 TABLE = {"claude": 200_000, "gpt-5": 272_000, "gpt-5-chat": 128_000, "Mine": 1000}
 
@@ -39,12 +39,12 @@ def test_our_table_is_dated_and_the_persons_comes_first() -> None:
 def test_windows_are_the_librarys_where_it_knows_a_model() -> None:
     """None of ours repeats or hides what the library says; what a model keeps for its answer is not for input."""
     known = model_sizes.windows({})
-    assert [name for name in model_sizes.table().windows if prices.window(name)] == []
+    assert [name for name in model_sizes.table().windows if costs.context_window(name)] == []
     models = {model.id: model.context_window for provider in get_snapshot().providers for model in provider.models
               if provider.id in ("anthropic", "openai", "google") and model.context_window}  # fmt: skip
     assert len(models) > 50
     for name, tokens in models.items():
-        if prices.window(name) == tokens:  # another provider may sell one of that name
+        if costs.context_window(name) == tokens:  # another provider may sell one of that name
             kept = 128_000 if name.startswith("gpt-5") and tokens >= 400_000 else 0
             assert window_of(name, known) == tokens - kept, name
     assert window_of("claude-sonnet-4-5[1m]", known) == 1_000_000

@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model.flow import Task, TaskType
-from corral.rules.flows.complexity import Weights, score
+from corral.rules.flows.strategies import Weights, score
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from corral.model.flow import Flow
 from corral.rules.flows.items import MOST_ITEMS, combinations
 from corral.rules.flows.json_schema import schema
 from corral.rules.flows.reader import KnownNames, read_flow
-from corral.rules.flows.rehearsal import rehearse
-from corral.rules.flows.stubs import read_stubs
+from corral.rules.flows.rehearsal import read_stubs, rehearse
 from corral.rules.schedule.decide import Schedule
 
 

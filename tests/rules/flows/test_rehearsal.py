@@ -5,9 +5,8 @@ import pytest
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.rules.flows.reader import KnownNames, read_flow
-from corral.rules.flows.rehearsal import Rehearsal, rehearse
+from corral.rules.flows.rehearsal import Rehearsal, read_stubs, rehearse
 from corral.rules.flows.strategies import with_approval
-from corral.rules.flows.stubs import read_stubs
 
 TEXT = """
 nodes:

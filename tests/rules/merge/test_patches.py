@@ -6,8 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.merge.changed_words import changed_words
-from corral.rules.merge.patches import Block, PatchLine, blocks, parse
+from corral.rules.merge.patches import Block, PatchLine, blocks, changed_words, parse
 from tests.rig.repository import Repo
 
 TEXT = st.lists(

@@ -14,7 +14,7 @@ from corral.model import Tokens
 from corral.model.errors import BadRequest
 from corral.model.events import Spent, Started
 from corral.model.money import Price, PriceFile, PriceList, Tier
-from corral.rules.money.prices import Prices
+from corral.rules.money.costs import Prices
 from tests.agents.reading import RECORDINGS, recording, told
 
 NOW = 1_794_800_000.0

@@ -2,13 +2,13 @@
 
 import pytest
 
-from corral.rules.money.quota_headers import back_at, windows
+from corral.rules.money.quota import back_at, header_windows
 
 NOW = 1_790_000_000.0
 
 
 def told(*fields: tuple[str, str]) -> list[tuple[str, float | None, float | None]]:
-    return [(each.name, each.used, each.resets) for each in windows("claude@work", fields, NOW)]
+    return [(each.name, each.used, each.resets) for each in header_windows("claude@work", fields, NOW)]
 
 
 def test_the_windows_of_a_subscription() -> None:

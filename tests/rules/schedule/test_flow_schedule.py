@@ -11,7 +11,7 @@ from corral.model.flow import AgentChoice, Edge, Flow, Kind, Node, Repeat, Task
 from corral.rules.schedule.actions import AskAtGate, Expand, FinishRun, RunLimits, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin, ResumeAttempt, WaitUntil
 from corral.rules.schedule.decide import Schedule
-from corral.rules.schedule.graph import FAILED
+from corral.rules.schedule.progress import FAILED_ENDS
 from tests.rig.tries import tries
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)
@@ -96,7 +96,7 @@ class World:
             status = self.states[edge.node].status
             assert status not in OPEN
             assert edge.on != "success" or status == "done"
-            assert edge.on != "failure" or status in FAILED
+            assert edge.on != "failure" or status in FAILED_ENDS
 
     def _end(self, name: str) -> None:
         record = self.records[name]

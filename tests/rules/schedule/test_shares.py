@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model import HeldSlot, SlotDemand, SlotLimits
-from corral.rules.schedule.fair_slots import assign_slots
+from corral.rules.schedule.slots import assign_slots
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 FEW = st.none() | st.integers(1, 5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.scope.api_paths import APIS, api_paths
+from corral.rules.scope.hosts import APIS, api_paths
 
 COSTS = {
     "ANTHROPIC_BASE_URL": ["POST /v1/messages", "POST /messages"],

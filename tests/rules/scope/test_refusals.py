@@ -5,7 +5,7 @@ import pytest
 from corral.model import ErrorClass, Failure
 from corral.rules.checks.verdict import Verdict
 from corral.rules.scope import hosts
-from corral.rules.scope.api_paths import api_paths
+from corral.rules.scope.hosts import api_paths
 from corral.rules.scope.refusals import NetRefusal, of_refusals
 
 RULE = hosts.read(("example.org",))

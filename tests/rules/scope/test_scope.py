@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from corral.model import Net, PathRules, Scope, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
-from corral.rules.scope import hosts, net
-from corral.rules.scope.explain import explain
-from corral.rules.scope.globs import glob
-from corral.rules.scope.matcher import place_of, readable, top, writable
-from corral.rules.scope.scope import EffectiveScope, effective, named_keys, narrow, outside
+from corral.rules.scope import hosts
+from corral.rules.scope.globs import glob, place_of, readable, top, writable
+from corral.rules.scope.scope import EffectiveScope, effective, explain, named_keys, narrow, outside
 from tests.rig.tries import tries
 
 HOME = "/home/ada"
@@ -120,7 +118,7 @@ def reaches(allowed: Net, item: str) -> bool:
     if isinstance(allowed, str):
         return allowed == "on"
     host, _, port = item.partition(":")
-    listed = hosts.read([word for word in allowed if word != net.REGISTRIES])
+    listed = hosts.read([word for word in allowed if word != hosts.REGISTRIES])
     return listed.refusal(host, int(port)) is None
 
 
@@ -271,7 +269,7 @@ def test_what_cannot_be_meant(key: str, value: object, words: str, hint: str) ->
     "item", ["a.org", "*.a.org", "a.org:8443", "127.0.0.1:8080", "localhost", "[::1]:80", "my_host"]
 )
 def test_hosts_that_are_some(item: str) -> None:
-    assert net.trouble(item) is None
+    assert hosts.net_problem(item) is None
 
 
 # --- after a run, and before it
@@ -327,6 +325,6 @@ def test_the_effective_scope_is_explained() -> None:
 
 def test_all_that_is_public_opens_nothing_near() -> None:
     near = ("private:mirror.corp", "127.0.0.1:8080", "localhost:80", "10.0.0.7", "a.org")
-    assert net.narrow("on", near) == ("a.org", "mirror.corp")
-    assert net.narrow(("private:mirror.corp",), ("mirror.corp",)) == ("mirror.corp",)
-    assert net.narrow(near, ("127.0.0.1:8080",)) == ("127.0.0.1:8080",)
+    assert hosts.narrow_net("on", near) == ("a.org", "mirror.corp")
+    assert hosts.narrow_net(("private:mirror.corp",), ("mirror.corp",)) == ("mirror.corp",)
+    assert hosts.narrow_net(near, ("127.0.0.1:8080",)) == ("127.0.0.1:8080",)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from corral.rules.scope import secret_paths
-from corral.rules.scope.foreign_paths import PathOwners, strays
+from corral.rules.scope import scope
+from corral.rules.scope.refusals import PathOwners, foreign_paths
 
 GROUNDS = PathOwners(
     own=("/state/workspaces/r-1",),
     others=("/home/ann/shop", "/state"),
-    secrets=secret_paths.patterns("/home/ann"),
+    secrets=scope.secret_patterns("/home/ann"),
     homes=("/home/ann",),
 )
 
@@ -27,4 +27,4 @@ GROUNDS = PathOwners(
     ],
 )
 def test_what_is_told(words: str, paths: list[str]) -> None:
-    assert [(each.kind, each.path) for each in strays(words, GROUNDS)] == [("tried", path) for path in paths]
+    assert [(each.kind, each.path) for each in foreign_paths(words, GROUNDS)] == [("tried", path) for path in paths]

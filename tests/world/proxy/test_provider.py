@@ -14,7 +14,7 @@ import pytest
 
 from corral.model import Tokens
 from corral.model.errors import BadRequest
-from corral.rules.scope.api_paths import api_paths
+from corral.rules.scope.hosts import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
 from corral.world.proxy.listener import ConnectionLimits
 from corral.world.proxy.provider import Key, OnDenied, Paths, ProviderProxy, Upstream

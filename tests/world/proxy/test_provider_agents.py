@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.rules.scope.api_paths import api_paths
+from corral.rules.scope.hosts import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
 from corral.world.proxy.provider import Key, ProviderProxy, Upstream
 from corral.world.proxy.secret import SecretValue

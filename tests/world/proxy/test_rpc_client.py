@@ -11,13 +11,13 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import McpReply, Server
+from corral.rules.context import tools
+from corral.rules.context.tools import McpReply, ToolServer
 from corral.world.proxy.json_rpc import RpcEndpoint
 from corral.world.proxy.secret import SecretValue
 from tests.rig.agents import programs
 
-SERVER = Server("corral", "1", "what it is for", tools.list_tools())
+SERVER = ToolServer("corral", "1", "what it is for", tools.list_tools())
 TOKEN = "a-token"
 
 #: What an MCP client does when it starts: it asks for a stream, does not read the answer, and calls meanwhile.
@@ -42,8 +42,8 @@ console.log("all answered");
 
 
 async def answer(body: bytes) -> bytes | None:
-    found, _ = mcp.read(body, SERVER)
-    told = [each if isinstance(each, McpReply) else mcp.call_reply(each, f"called {each.name}") for each in found]
+    found, _ = tools.read_message(body, SERVER)
+    told = [each if isinstance(each, McpReply) else tools.call_reply(each, f"called {each.name}") for each in found]
     return json.dumps(told[0].body).encode() if told else None
 
 

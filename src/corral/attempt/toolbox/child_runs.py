@@ -21,8 +21,8 @@ from corral.model.errors import BadRequest
 from corral.model.events import Noted
 from corral.model.flow import AgentChoice, Flow, Node, Task
 from corral.rules.context.tools import SpawnTask
-from corral.rules.money import spawning
-from corral.rules.money.spawning import SpawnStatus
+from corral.rules.money import limits
+from corral.rules.money.limits import SpawnStatus
 from corral.rules.text import names
 from corral.store.records import LEASE_SECONDS, Child
 from corral.world import clock
@@ -50,7 +50,7 @@ class Children:
     def spawn(self, asked: SpawnTask) -> str:
         """Open a run below this one and drive it; return its name."""
         rules, giver = self._host.plan.toolbox, self._node.task.role or ""
-        spawning.pair(rules, giver, asked.role)
+        limits.spawn_pair(rules, giver, asked.role)
         choice = self._choice(asked.agent)
         plan = self._plan(asked, choice)
         now = time.time()
@@ -164,7 +164,7 @@ class Children:
             node=self._node.id,
             attempt=self._attempt,
             depth=depth + 1,
-            budget_usd=spawning.budget(self._host.plan.toolbox, limit_status, asked_usd),
+            budget_usd=limits.spawn_budget(self._host.plan.toolbox, limit_status, asked_usd),
             at=now,
         )
 

@@ -10,7 +10,7 @@ from corral.attempt.toolbox.context import RunContext
 from corral.machines.host import Host
 from corral.model import ENCODER, OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import BadRequest
-from corral.rules.scope import matcher
+from corral.rules.scope import globs
 from corral.rules.scope.globs import split
 
 MOST_CHARACTERS = 50_000  #: at once; a program that takes the answer has limits of its own
@@ -84,7 +84,7 @@ class NodeResults:
         if path.startswith("/") or "\0" in path or ".." in split(path):
             return False
         fitted = self._host.boxes.fitted
-        here = matcher.top(fitted.scope, ignore=fitted.ignore)
+        here = globs.top(fitted.scope, ignore=fitted.ignore)
         for part in split(path):
             here = here.enter(part)
         return here.readable()

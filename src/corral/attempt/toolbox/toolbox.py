@@ -20,9 +20,8 @@ from corral.model import ENCODER, Entry, Question
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Ended, Reported
 from corral.model.flow import Node
-from corral.rules.context import mcp, tools
-from corral.rules.context.mcp import McpCall, McpReply, Server
-from corral.rules.context.tools import AskPerson
+from corral.rules.context import tools
+from corral.rules.context.tools import AskPerson, McpCall, McpReply, ToolServer
 from corral.rules.flows import output
 from corral.version import __version__
 from corral.world.proxy.secret import SecretValue
@@ -85,8 +84,8 @@ INSTRUCTIONS = (
 
 
 @lru_cache(maxsize=1)
-def _server() -> Server:
-    return Server("corral", __version__, INSTRUCTIONS, tools.list_tools())
+def _server() -> ToolServer:
+    return ToolServer("corral", __version__, INSTRUCTIONS, tools.list_tools())
 
 
 class AttemptToolbox:
@@ -109,7 +108,7 @@ class AttemptToolbox:
 
     async def answer(self, body: bytes) -> bytes | None:
         """Answer what came over HTTP; None if nothing is to be said."""
-        found, batch = mcp.read(body, _server())
+        found, batch = tools.read_message(body, _server())
         told = [(each if isinstance(each, McpReply) else await self._call_tool(each)).body for each in found]
         if not told:
             return None
@@ -134,8 +133,8 @@ class AttemptToolbox:
         try:
             result = await self._do(tools.arguments(call.name, call.arguments))
         except CorralError as error:
-            return mcp.call_reply(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
-        return mcp.call_reply(call, ENCODER.encode(result).decode())
+            return tools.call_reply(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
+        return tools.call_reply(call, ENCODER.encode(result).decode())
 
     async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
         match asked:

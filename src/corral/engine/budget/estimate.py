@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from corral.model import RunPlan
 from corral.model.money import Limit, LimitStatus, Window, dollars
-from corral.rules.flows.rehearsal import RehearsalStep, rehearse
-from corral.rules.flows.stubs import Stubs
+from corral.rules.flows.rehearsal import RehearsalStep, Stubs, rehearse
 from corral.store.interface import Store
 
 NAMES: dict[Window, str] = {

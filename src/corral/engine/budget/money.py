@@ -203,7 +203,7 @@ class Money:
     def estimate(self, plan: RunPlan, stubs: Sequence[str] = (), stub_file: str = "") -> Estimate:
         """Say what would happen and about how dear it would be, with nodes that end as stubs say, or else well."""
         from corral.engine.budget import estimate as estimating  # noqa: PLC0415
-        from corral.rules.flows.stubs import read_stubs  # noqa: PLC0415
+        from corral.rules.flows.rehearsal import read_stubs  # noqa: PLC0415
 
         settings, store = self._context.settings.load(Path(plan.repo)), self._store
         fixed = {name: profile.cost_usd for name, profile in settings.agents.items()}

@@ -26,9 +26,9 @@ from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
 from corral.model.numbers import MOST_TOKENS
 from corral.rules.flows import short_schema, strategies
-from corral.rules.flows.complexity import weights_of
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
+from corral.rules.flows.strategies import weights_of
 from corral.world import files_without_links
 
 MOST_DIGITS = 24  #: of a number that is shown

@@ -13,7 +13,7 @@ from corral.model import TrackRecord
 from corral.model.agent_api import AgentProfile, AgentTask
 from corral.model.errors import BadRequest, CorralError
 from corral.model.flow import AgentChoice, Flow, Node, TaskType
-from corral.rules.flows import complexity
+from corral.rules.flows import strategies
 from corral.rules.flows.routing import AUTO, AgentRoute, Knowledge, route
 
 History = Callable[[TaskType | None], Sequence[TrackRecord]]
@@ -41,7 +41,7 @@ def route_agents(flow: Flow, settings: Config, history: History, named: Named) -
                 history=tuple(history(node.task.type)),
                 free=tuple(free),
                 able=able,
-                weights=complexity.weights_of(settings.complexity),
+                weights=strategies.weights_of(settings.complexity),
                 models={name: profile.models for name, profile in settings.agents.items() if profile.models},
             )
             found = route(node.task, known)

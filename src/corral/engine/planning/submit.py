@@ -26,7 +26,7 @@ from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
 from corral.model.run_labels import check_labels, check_name
-from corral.rules.scope.explain import ScopeExplanation
+from corral.rules.scope.scope import ScopeExplanation
 from corral.world.git import merge_commits, plain_folder
 from corral.world.git import repository as git
 from corral.world.git.repository import DiscoveredRepository, Repository

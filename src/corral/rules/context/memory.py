@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from corral.model.errors import BadRequest
 from corral.model.memory import USER, Fact
-from corral.rules.text.plain_text import as_plain_text
+from corral.rules.text.names import as_plain_text
 
 MOST_TEXT = 1000  #: characters of one fact
 MOST_FILES = 20

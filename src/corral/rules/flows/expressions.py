@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
-
-from corral.rules.flows import spelling
 
 MOST_CHARACTERS, MOST_PARTS = 2000, 200
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
@@ -23,6 +23,20 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Is: operator.eq,
     ast.IsNot: operator.ne,
 }
+#: Two letters that Python takes in a name and nobody writes: one stands for a dash, one ends a word of Python's own.
+DASH, OWN = "\u01c0", "\u01c1"
+OURS = frozenset({"and", "or", "not", "in", "is", "True", "False", "None"})  #: words that mean something here
+NAME_TOKEN = re.compile(
+    r"""
+    (?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+    | (?P<number>\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)
+    | (?P<name>[^\W\d][\w-]*)
+    | (?P<sign>===|!==|&&|\|\||[=!<>]=|=|!|\?)
+    """,
+    re.VERBOSE,
+)
+#: Signs of other languages, and what to write instead.
+FOREIGN_SIGNS = {"=": "==", "===": "==", "!==": "!=", "&&": "and", "||": "or", "!": "not"}
 
 
 class ExpressionError(ValueError):
@@ -80,16 +94,16 @@ def _parse(text: str) -> ast.expr:
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(f"it is longer than {MOST_CHARACTERS} characters")
     try:
-        tree = ast.parse(spelling.for_python(text), mode="eval").body
+        tree = ast.parse(for_python(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
-        raise ExpressionError(f"it cannot be read: {spelling.foreign_sign(text) or words}") from None
+        raise ExpressionError(f"it cannot be read: {foreign_sign(text) or words}") from None
     parts = list(ast.walk(tree))
     for part in parts:
         if isinstance(part, ast.Name):
-            part.id = spelling.plain(part.id)
+            part.id = plain_spelling(part.id)
         elif isinstance(part, ast.Attribute):
-            part.attr = spelling.plain(part.attr)
+            part.attr = plain_spelling(part.attr)
     if len(parts) > MOST_PARTS:
         raise ExpressionError("it has too many parts")
     for part in parts:
@@ -218,3 +232,38 @@ def _kind(value: Any) -> str:
         (Mapping, "a table"),
     )
     return next((words for kind, words in kinds if isinstance(value, kind)), "nothing")
+
+
+def for_python(text: str) -> str:
+    """Return an expression whose names Python can read; `plain` turns such a name back.
+
+    There is no subtraction, so a dash inside a word always belongs to the name: `fetch-issue` is one name.
+    """
+    if DASH in text or OWN in text:
+        return text
+    return NAME_TOKEN.sub(_token, text)
+
+
+def _token(found: re.Match[str]) -> str:
+    word = found.group("name")
+    if word is None:
+        return found.group()
+    if keyword.iskeyword(word):
+        field = found.string[: found.start()].rstrip().endswith(".")
+        begins = found.string[found.end() :].startswith(".") or found.string.strip() == word
+        return word + OWN if field or (begins and word not in OURS) else word
+    return word.replace("-", DASH)
+
+
+def plain_spelling(name: str) -> str:
+    """Return a name as it was written."""
+    return name.replace(DASH, "-").replace(OWN, "")
+
+
+def foreign_sign(text: str) -> str:
+    """Say what to write instead of the first sign that has no meaning here; nothing, if there is none."""
+    for found in NAME_TOKEN.finditer(text):
+        sign = found.group("sign")
+        if sign in FOREIGN_SIGNS:
+            return f"`{sign}` has no meaning here, write `{FOREIGN_SIGNS[sign]}`"
+    return ""

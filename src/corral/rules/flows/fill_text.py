@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from corral.rules.flows.expressions import Expression, ExpressionError
-from corral.rules.text.plain_text import as_plain_text
+from corral.rules.text.names import as_plain_text
 
 #: The inside holds no further `{{`: a text full of braces that are never closed is read in one pass.
 PLACE = re.compile(r"\{\{((?:(?!\}\}|\{\{).)*)\}\}", re.DOTALL)

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from corral.model import RoutingRule, TrackRecord
 from corral.model.flow import Grade, Task
-from corral.rules.flows import complexity
-from corral.rules.flows.complexity import Weights
+from corral.rules.flows import strategies
+from corral.rules.flows.strategies import Weights
 from corral.rules.scope.globs import glob, split
 
 AUTO = "auto"
@@ -48,7 +48,7 @@ class Knowledge(Struct, frozen=True, kw_only=True):
 
 def route(task: Task, known: Knowledge) -> AgentRoute:
     """Choose; always the same for the same task and the same knowledge."""
-    graded = complexity.score(task, known.weights)
+    graded = strategies.score(task, known.weights)
     found = list(_routes(task, known, graded))
     first = found[0]
     others = dict.fromkeys(each.agent for each in found[1:] if each.agent != first.agent and known.able(each.agent))
@@ -61,7 +61,7 @@ def _with_model(agent: str, known: Knowledge, grade: Grade) -> str:
     return f"{agent}:{models[grade]}" if ":" not in agent and grade in models else agent
 
 
-def _routes(task: Task, known: Knowledge, graded: complexity.Score) -> Iterator[AgentRoute]:
+def _routes(task: Task, known: Knowledge, graded: strategies.Score) -> Iterator[AgentRoute]:
     """Yield all that speaks for an agent, the strongest first."""
     for place, rule in enumerate(known.rules, 1):
         if _matches(rule, task, graded.grade) and known.able(rule.agent):

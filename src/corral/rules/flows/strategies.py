@@ -1,13 +1,14 @@
-"""Every strategy is a function that builds a flow: single, multi, parallel, race, auto."""
+"""Strategies, each a function that builds a flow; and how complex a task is, by its kind, words and files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
-from corral.model.flow import AgentChoice, Edge, Flow, Gate, Node, Task
-from corral.rules.flows.complexity import Weights, score
+from corral.model import ComplexityTable
+from corral.model.flow import AgentChoice, Edge, Flow, Gate, Grade, Node, Task, TaskType
 
 REVIEWED = ("architecture", "refactor")  #: kinds of task whose result a reviewer looks at, asked or not
 VERDICT = {
@@ -15,6 +16,7 @@ VERDICT = {
     "properties": {"verdict": {"enum": ["accept", "reject"]}, "notes": {"type": "string"}},
     "required": ["verdict", "notes"],
 }
+GRADES: tuple[tuple[int, Grade], ...] = ((50, "architectural"), (35, "complex"), (20, "moderate"), (10, "simple"))
 
 
 def single(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()) -> Flow:
@@ -104,3 +106,63 @@ def with_approval(flow: Flow, deadline_seconds: float, why: str) -> Flow:
 
 def _because(flow: Flow, why: str) -> Flow:
     return structs.replace(flow, why=why)
+
+
+def _type_points() -> dict[TaskType, int]:
+    return {"architecture": 40, "feature": 25, "refactor": 20, "bugfix": 15, "test": 10, "documentation": 5}
+
+
+def _word_points() -> dict[str, int]:
+    return {
+        "architecture": 15, "design": 15, "migrate": 12, "refactor": 10, "integrate": 10, "implement": 8, "add": 5,
+        "create": 5, "fix": 3, "update": 3,
+    }  # fmt: skip
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """What counts how much; `[complexity]` in settings may change it."""
+
+    types: Mapping[TaskType, int] = field(default_factory=_type_points)
+    other_type: int = 15
+    words: Mapping[str, int] = field(default_factory=_word_points)
+
+
+def weights_of(said: ComplexityTable) -> Weights:
+    """Return the usual weights with what settings say instead."""
+    usual = Weights()
+    return Weights(
+        types={**usual.types, **said.types},
+        words={**usual.words, **said.words},
+        other_type=usual.other_type if said.other_type is None else said.other_type,
+    )
+
+
+class Score(Struct, frozen=True):
+    points: int
+    grade: Grade
+    reasons: tuple[str, ...]
+
+
+def score(task: Task, weights: Weights | None = None) -> Score:
+    """Grade a task; whole words count, each once ("address" is not "add")."""
+    weights = weights or Weights()
+    kind = weights.types.get(task.type, weights.other_type) if task.type else weights.other_type
+    reasons = [f"{task.type or 'no type'} {kind}"]
+    said = set(re.findall(r"[a-z]+", task.prompt.lower()))
+    found = {word: points for word, points in weights.words.items() if points and word in said}
+    reasons += [f"`{word}` {points}" for word, points in found.items()]
+    files = _file_points(len(task.files))
+    reasons += [f"{len(task.files)} files {files}"] if files else []
+    points = kind + sum(found.values()) + files
+    return Score(points, _grade(points), tuple(reasons))
+
+
+def _grade(points: int) -> Grade:
+    for least, name in GRADES:
+        if points >= least:
+            return name
+    return "trivial"
+
+
+def _file_points(count: int) -> int:
+    return next(points for most, points in ((0, 0), (1, 2), (3, 5), (5, 10), (10**9, 15)) if count <= most)

@@ -9,14 +9,19 @@ from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.model.flow import Flow, Node
 from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.items import asks_item, item_of, items_of
-from corral.rules.schedule import outcomes
 from corral.rules.schedule.actions import Action, AskAtGate, Expand, RunLimits, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin
-from corral.rules.schedule.fair_slots import FreeSlots
-from corral.rules.schedule.graph import FAILED, NeedsGraph
-from corral.rules.schedule.node import Moment, NodeWork
-from corral.rules.schedule.progress import End, Progress
-from corral.rules.schedule.slots import RunSlots
+from corral.rules.schedule.node import (
+    UNPROVEN,
+    Moment,
+    NodeWork,
+    items_outcome,
+    nested_outcome,
+    outcome_reason,
+    run_outcome,
+)
+from corral.rules.schedule.progress import FAILED_ENDS, End, NeedsGraph, Progress
+from corral.rules.schedule.slots import FreeSlots, RunSlots
 
 
 class Schedule:
@@ -187,7 +192,7 @@ class Schedule:
             while (name := self._plainly(names, plain, actions)) is not None:
                 actions += self._decide(name, at)
         if not self._open:
-            actions.append(outcomes.of_run(self._progress))
+            actions.append(run_outcome(self._progress))
         elif self._work.later:
             actions.append(self._work.wait())
         return actions
@@ -229,7 +234,7 @@ class Schedule:
             if attempt.status != "done" or last.phase != "over" or last.lane:
                 return name
             bare = not (attempt.checks or attempt.files_changed)
-            settle = Settle(name, "done", None, attempt.id, outcomes.UNPROVEN if bare else outcomes.why(attempt))
+            settle = Settle(name, "done", None, attempt.id, UNPROVEN if bare else outcome_reason(attempt))
             if told or (ready := done(name)) is None:
                 actions += self._settle(settle)
                 continue
@@ -246,7 +251,7 @@ class Schedule:
             if self.stopping:
                 return self._settle(Settle(name, "stopped", self.stopping))
             if name in self._progress.members:
-                return self._settle(outcomes.of_items(self._progress, name))
+                return self._settle(items_outcome(self._progress, name))
             if (opening := self._opening(node)) is not None:
                 return opening
         if self._flow.fills:
@@ -260,7 +265,7 @@ class Schedule:
             case "merge":
                 return [StartMerge(name)]
             case "join":
-                return self._settle(outcomes.of_nested(self._progress, name))
+                return self._settle(nested_outcome(self._progress, name))
             case _:
                 found = self._work.decide(node, at)
                 return self._settle(found) if isinstance(found, Settle) else found
@@ -332,7 +337,7 @@ class Schedule:
     def _note(self, name: str, end: End) -> None:
         self._progress.note(name, end)
         self._open -= 1
-        self._failed = self._failed or end.status in FAILED
+        self._failed = self._failed or end.status in FAILED_ENDS
 
     def _spent_usd(self) -> float:
         return self._spent_before + self._slots.spent_usd

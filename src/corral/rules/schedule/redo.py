@@ -9,9 +9,9 @@ from msgspec import structs
 
 from corral.model import NodeState, RunPlan
 from corral.model.flow import Flow, Node
-from corral.rules.schedule.graph import FAILED
+from corral.rules.schedule.progress import FAILED_ENDS
 
-NOT_DONE = FAILED | {"stopped", "limited", "queued", "running", "waiting", "paused"}
+NOT_DONE = FAILED_ENDS | {"stopped", "limited", "queued", "running", "waiting", "paused"}
 
 
 def behind(flow: Flow, names: Mapping[str, str]) -> dict[str, str]:

@@ -1,15 +1,16 @@
-"""Which hosts an attempt may reach: what a net list means, and which addresses no name may lead to."""
+"""Hosts and API paths that an attempt may reach: the meaning of a net list and of two together."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from corral.model import Net
 from corral.model.errors import BadRequest
 
 PORTS = (443, 80)  #: what a host without a port means
@@ -18,16 +19,48 @@ LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 RANGE = re.compile(r"[0-9a-fA-F.:*\[\]]+(/\d+|-[0-9a-fA-F.:\[\]]+)|\d+(\.(\d+|\*)){0,3}\.\*")
 #: Letters that old and new rules of international names turn into different hosts.
 AMBIGUOUS = frozenset("\u00df\u03c2\u200c\u200d\u1e9e")
-
 Kind = Literal["public", "loopback", "private", "link-local", "special"]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
 PUBLIC_6 = ipaddress.IPv6Network("2000::/3")
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 COMPATIBLE = ipaddress.IPv6Network("::/96")
 SHARED = ipaddress.IPv4Network("100.64.0.0/10")
 #: Ours to name by a mark: what is of this machine or its own network. Anything else only by its very address.
 NEAR: frozenset[Kind] = frozenset({"loopback", "private"})
+REGISTRIES = "@registries"
+MOST_SHOWN = 200
+#: A version, and what gateways put before it: `/v1`, `/v1beta`, `/openai/v1`, `/api/v1`.
+API_VERSION = r"(?:/(?:openai|anthropic|api|inference))?(?:/v\d\w{0,8})?(?:/openai)?"
+API_NAME = r"[\w.:@+~-]+(?:/[\w.:@+~-]+){0,3}"  #: of a model; some have slashes
+OPENAI = {
+    "costs": rf"POST {API_VERSION}/(?:chat/completions|responses|responses/compact|completions|embeddings)",
+    "free": rf"POST {API_VERSION}/responses/input_tokens|GET {API_VERSION}/models(?:/{API_NAME})?",
+}
+ANTHROPIC = {
+    "costs": rf"POST {API_VERSION}/messages",
+    "free": rf"POST {API_VERSION}/messages/count_tokens|GET {API_VERSION}/models(?:/{API_NAME})?",
+}
+#: Vertex AI puts the project before the model.
+MODEL_NAME = (
+    rf"{API_VERSION}(?:/projects/[\w.:-]+/locations/[\w-]+)?(?:/publishers/\w+)?/(?:tunedModels|models)/[\w.@-]+"
+)
+GEMINI = {
+    "costs": rf"POST {MODEL_NAME}:(?:generateContent|streamGenerateContent|embedContent|batchEmbedContents)",
+    "free": rf"POST {MODEL_NAME}:countTokens|GET {API_VERSION}/models|GET {MODEL_NAME}",
+}
+OLLAMA = {
+    "costs": rf"POST /api/(?:chat|generate|embed|embeddings)|{OPENAI['costs']}",
+    "free": rf"POST /api/show|GET /api/(?:tags|ps|version)|{OPENAI['free']}",
+}
+#: By the variable that says where an agent's provider is.
+APIS = {
+    "ANTHROPIC_BASE_URL": (ANTHROPIC,),
+    "OPENAI_BASE_URL": (OPENAI,),
+    "GOOGLE_GEMINI_BASE_URL": (GEMINI, OPENAI),
+    "OLLAMA_HOST": (OLLAMA,),
+}
+BESIDE_MODELS = re.compile(r"POST /api/(?!v\d|chat|generate|embed).*")  #: what agents that log in report there besides
+ALWAYS_ALLOWED = r"(?:GET|HEAD) /"  #: agents look so whether anybody is there
 
 
 class HostEntry(Struct, frozen=True):
@@ -242,3 +275,121 @@ def _host_and_port(name: str, port: int) -> str:
 
 def _word(name: str, port: int, mark: str = "") -> str:
     return f'"{mark}{name if port in PORTS else _host_and_port(name, port)}"'
+
+
+def net_problem(item: str) -> tuple[str, str] | None:
+    """Return what is wrong with one item of a net list, and what to write in its place."""
+    if item == REGISTRIES:
+        return None
+    if item.startswith("@"):
+        return f"`{item}` is no list of hosts", f"known: {REGISTRIES}"
+    if item in ("on", "off"):
+        return f"`{item}` stands alone", f'write net = "{item}"'
+    try:
+        read((item,))
+    except BadRequest as error:
+        return str(error).removeprefix("net: "), error.hint
+    return None
+
+
+def narrow_net(outer: Net, inner: Net) -> Net:
+    """Return what both allow."""
+    if "off" in (outer, inner):
+        return "off"
+    if isinstance(outer, str) and isinstance(inner, str):
+        return "on"
+    if isinstance(outer, str) or isinstance(inner, str):
+        listed = inner if isinstance(outer, str) else outer
+        # `on` is all that is public: a list is not widened by it to what is near.
+        return _words((_public(entry) for entry in _entries(listed)), registries=REGISTRIES in listed)
+    both = [_both(one, other) for one in _entries(outer) for other in _entries(inner)]
+    return _words(both, registries=REGISTRIES in outer and REGISTRIES in inner)
+
+
+def _entries(words: Iterable[str]) -> tuple[HostEntry, ...]:
+    return read([word for word in words if word != REGISTRIES]).entries
+
+
+def _public(entry: HostEntry) -> HostEntry | None:
+    if entry.host == "localhost" or entry.host.endswith(".localhost"):
+        return None
+    if address(entry.host) and kind(entry.host) != "public":
+        return None
+    return HostEntry(entry.host, entry.port, entry.below)
+
+
+def _both(one: HostEntry, other: HostEntry) -> HostEntry | None:
+    """Return what two items both mean."""
+    if one.port is not None and other.port is not None and one.port != other.port:
+        return None
+    port = one.port if other.port is None else other.port
+    if port is not None and None in (one.port, other.port) and port not in PORTS:
+        return None
+    narrower = next((each for each, wide in ((one, other), (other, one)) if _within(each, wide)), None)
+    return HostEntry(narrower.host, port, narrower.below, one.private and other.private) if narrower else None
+
+
+def _within(one: HostEntry, wide: HostEntry) -> bool:
+    """Tell whether the hosts of one are among those of the other."""
+    if not wide.below:
+        return one.host == wide.host and not one.below
+    if one.below and one.host == wide.host:
+        return True
+    return one.host.endswith("." + wide.host) and not address(one.host)
+
+
+def _words(entries: Iterable[HostEntry | None], *, registries: bool) -> tuple[str, ...]:
+    found = {entry for entry in entries if entry is not None}
+    fewest = [each for each in found if not any(each != wide and _is_covered(each, wide) for wide in found)]
+    return tuple(sorted({*map(_entry_text, fewest), *([REGISTRIES] if registries else [])}))
+
+
+def _is_covered(one: HostEntry, wide: HostEntry) -> bool:
+    ports = wide.port == one.port or (wide.port is None and one.port in PORTS)
+    return ports and _within(one, wide) and (wide.private or not one.private)
+
+
+def _entry_text(entry: HostEntry) -> str:
+    host = f"[{entry.host}]" if ":" in entry.host else entry.host
+    mark = f"{PRIVATE if entry.private else ''}{'*.' if entry.below else ''}"
+    return f"{mark}{host}" if entry.port is None else f"{mark}{host}:{entry.port}"
+
+
+class ApiPaths(Struct, frozen=True):
+    """What passes for one agent."""
+
+    agent: str
+    costing: re.Pattern[str]
+    free: re.Pattern[str]
+    everything: bool = False  #: nothing is refused: the agent logs in by itself
+
+    def refusal(self, method: str, path: str) -> str | None:
+        """Return why a request may not pass, None when it may; `path` is below the provider's base URL."""
+        asked = f"{method} {path}"
+        if self.everything or self.costing.fullmatch(asked) or self.free.fullmatch(asked):
+            return None
+        shown = asked[:MOST_SHOWN]
+        return f'{shown} does not pass with the key; to allow it: [agents.{self.agent}] paths = ["{shown}"]'
+
+    def costs(self, method: str, path: str) -> bool:
+        """Return whether a request may cost money."""
+        asked = f"{method} {path}"
+        return (
+            method == "POST"
+            and not self.free.fullmatch(asked)
+            and not (self.everything and BESIDE_MODELS.fullmatch(asked))
+        )
+
+
+def api_paths(agent: str, address: str, more: Sequence[str], *, everything: bool = False) -> ApiPaths:
+    """Return what passes for an agent whose provider is named by a variable; `more` is what settings allow besides."""
+    apis = APIS.get(address, (ANTHROPIC, OPENAI, GEMINI))
+    own = [_pattern(word) for word in more]
+    costing = "|".join([*(api["costs"] for api in apis), *own])
+    free = "|".join([ALWAYS_ALLOWED, *(api["free"] for api in apis)])
+    return ApiPaths(agent, re.compile(costing), re.compile(free), everything)
+
+
+def _pattern(word: str) -> str:
+    """Return the pattern of one entry of `paths`; `*` stands for one step of a path."""
+    return re.escape(word).replace(r"\*", r"[^/]+").replace(r"\ ", " ")

@@ -1,13 +1,14 @@
-"""Failures that our own proxies caused: whatever the agent called them, they are `denied`, with what to allow."""
+"""What an attempt asked for beyond its scope: hosts that our own proxies refused, and paths that are not its own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
-from corral.model import ErrorClass, Failure
+from corral.model import ErrorClass, Failure, Violation
 from corral.rules.checks.verdict import Verdict
 
 ALLOW = "; to allow it"  #: stands in every reason before what to do about it
@@ -29,6 +30,8 @@ FORBIDDEN = re.compile(
     r"(?i:\b(?:error|status|code|response|https?(?:/[\d.]+)?)\b\W{0,4}403\b"
     r"|\b403\b\W{0,4}(?:client error|forbidden|refused|error))"
 )
+PATH = re.compile(r"(?<![\w./~-])(?:~|/)[^\s'\"`;|&<>(){}$*,]+")
+MOST_WORDS = 2000
 
 
 class NetRefusal(Struct, frozen=True):
@@ -84,3 +87,36 @@ def _causes(kind: ErrorClass, words: str, refusals: Sequence[NetRefusal], *, rea
 
 def _names(words: str, host: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", words) is not None
+
+
+class PathOwners(Struct, frozen=True, kw_only=True):
+    """Whose ground is whose, as absolute paths."""
+
+    own: tuple[str, ...]  #: its workspace and home
+    others: tuple[str, ...]  #: the person's checkout, corral's own folder
+    secrets: Sequence[str]  #: patterns
+    homes: tuple[str, ...]  #: what `~` may stand for
+
+
+def foreign_paths(words: str, grounds: PathOwners) -> list[Violation]:
+    """Return the paths in a tool's arguments that lie on others' ground."""
+    found: dict[str, None] = {}
+    for match in PATH.finditer(words[:MOST_WORDS]):
+        for path in _meant_paths(match.group().rstrip(".:"), grounds.homes):
+            if not _below(path, grounds.own) and (_below(path, grounds.others) or _is_secret(path, grounds.secrets)):
+                found[path] = None
+    return [Violation("tried", path) for path in found]
+
+
+def _meant_paths(path: str, homes: Sequence[str]) -> list[str]:
+    return [home + path[1:] for home in homes] if path.startswith("~") else [path]
+
+
+def _below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _is_secret(path: str, patterns: Sequence[str]) -> bool:
+    parts = path.split("/")
+    above = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in above)

@@ -1,9 +1,9 @@
-"""What an attempt may do: scopes from many sources made one, narrowed, asked about a path, and explained."""
+"""The scope of an attempt: made from many sources, narrowed, explained; and the paths that no broad pattern reaches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -11,14 +11,49 @@ from msgspec import Struct, structs
 from corral.config.durations import duration
 from corral.model import NamedPath, PathRules, Scope, ScopeSource, ScopeTable, Violation
 from corral.model.errors import BadRequest
-from corral.rules.scope import net
-from corral.rules.scope.globs import glob, split
-from corral.rules.scope.matcher import MatchedPath, rules_of, top
+from corral.rules.scope import hosts
+from corral.rules.scope.globs import MatchedPath, glob, rules_of, split, top
 
 #: Below these the agents we know do not start.
 LEAST = {"memory_mb": 256, "processes": 16, "cpu_seconds": 10, "disk_mb": 64, "file_mb": 1}
 UNITS = {"memory_mb": " MB", "disk_mb": " MB", "file_mb": " MB", "cpu_seconds": " s", "processes": ""}
 MOST_PATTERNS, LONGEST = 1000, 4096
+SHOWN_UNITS = {"memory_mb": "MB", "disk_mb": "MB", "file_mb": "MB", "cpu_seconds": "s", "processes": ""}
+#: Below a person's home.
+SECRETS_AT_HOME = (
+    ".ssh", ".gnupg", ".pki", ".password-store", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".git-credentials",
+    ".config/git/credentials",
+    # clouds, clusters, containers
+    ".aws", ".azure", ".config/gcloud", ".config/doctl", ".config/hcloud", ".config/rclone", ".s3cfg", ".boto", ".kube",
+    ".docker", ".config/containers/auth.json", ".terraform.d", ".terraformrc", ".vault-token", ".config/sops",
+    ".config/age",
+    # forges and registries
+    ".config/gh", ".config/glab-cli", ".config/hub", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".config/pip",
+    ".pip", ".config/uv/credentials.toml", ".local/share/uv/credentials", ".cargo/credentials*", ".gem/credentials",
+    ".m2/settings*.xml", ".gradle/gradle.properties", ".composer/auth.json", ".config/composer/auth.json",
+    ".nuget/NuGet", ".config/huggingface", ".cache/huggingface/token", ".kaggle",
+    # agents' own logins
+    ".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".copilot", ".config/github-copilot", ".config/corral",
+    ".local/share/opencode", ".config/opencode", ".pi", ".aider*",
+    # browsers, mail, messengers
+    ".mozilla", ".thunderbird", ".config/google-chrome*", ".config/chromium", ".config/BraveSoftware",
+    ".config/microsoft-edge*", ".config/vivaldi", ".config/opera", ".librewolf", ".zen", ".var/app", "snap/*/common",
+    ".config/Signal", ".config/Slack", ".config/discord", "Library/Application Support", "Library/Cookies",
+    "Library/Safari", "Library/Mail", "Library/Messages",
+    # keyrings, wallets, histories
+    ".local/share/keyrings", ".local/share/kwalletd", "Library/Keychains", ".config/1Password", ".config/op",
+    ".config/Bitwarden*", ".electrum", ".bitcoin", ".ethereum", ".*_history", ".history", ".histfile", ".lesshst",
+    ".viminfo", ".local/share/fish", ".zsh_sessions", ".python_history", ".psql_history", ".pgpass", ".my.cnf",
+    ".mylogin.cnf", ".smbcredentials", ".env",
+)  # fmt: skip
+#: Anywhere: sockets that do what their owner may do, and the system's own.
+SECRETS_ELSEWHERE = (
+    "/run/user", "/run/docker.sock", "/var/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman",
+    "/run/dbus", "/var/run/dbus", "/run/systemd", "/var/lib/docker",
+    "/tmp/ssh-*", "/tmp/.X11-unix",  # noqa: S108 -- others' sockets lie there
+    "/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private",
+    "/etc/kubernetes", "/etc/rancher", "/var/lib/kubelet", "/run/secrets", "/var/run/secrets",
+)  # fmt: skip
 
 
 def check(source: ScopeSource) -> None:
@@ -37,7 +72,7 @@ def _troubles(source: ScopeSource) -> Iterator[tuple[str, str, str]]:
             yield "env", f"`{name}` is no name of a variable", "the name alone: its value comes from your environment"
     if isinstance(table.net, tuple):
         for item in table.net:
-            if found := net.trouble(item):
+            if found := hosts.net_problem(item):
                 yield "net", *found
     for key, least in LEAST.items():
         limit = getattr(table, key)
@@ -61,8 +96,14 @@ def _patterns(patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 PATHS = ("read", "write", "readonly")
+
+
 LIMITS = ("memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb")
+
+
 BUILT_IN = "built in"
+
+
 EVERYWHERE = ("**", "/**")
 
 
@@ -105,7 +146,7 @@ def narrow(outer: Scope, inner: Scope) -> Scope:
         **structs.asdict(own),
         bounds=tuple(bounds),
         env=tuple(name for name in outer.env if name in inner.env),
-        net=net.narrow(outer.net, inner.net),
+        net=hosts.narrow_net(outer.net, inner.net),
         memory_mb=min(outer.memory_mb, inner.memory_mb),
         processes=min(outer.processes, inner.processes),
         cpu_seconds=_least(outer.cpu_seconds, inner.cpu_seconds),
@@ -208,3 +249,65 @@ def outside(changed: Iterable[str], scope: Scope, ignore: str = "") -> list[Viol
         return folders[parts]
 
     return [Violation("write", path) for path in changed if not enter(tuple(split(path))).writable()]
+
+
+class ScopeRow(Struct, frozen=True):
+    """One key of the scope: what holds, and where each word of it stands, the last to speak first."""
+
+    key: str
+    value: str
+    origins: tuple[str, ...]
+
+
+class ScopeExplanation(Struct, frozen=True):
+    rows: tuple[ScopeRow, ...]
+    shown: tuple[tuple[str, str], ...] = ()  #: paths outside the workspace, or masked in it: (mode, path)
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Lay it out for a person."""
+        width = max(len(row.key) for row in self.rows)
+        wide = min(max(len(row.value) for row in self.rows), 60)
+        told = [f"{row.key:<{width}}  {row.value:<{wide}}  {', '.join(row.origins)}".rstrip() for row in self.rows]
+        told += [f"{mode:<{width}}  {path}" for mode, path in self.shown]
+        return [*told, *(f"note: {note}" for note in self.notes)]
+
+
+def explain(
+    found: EffectiveScope, shown: Iterable[tuple[str, str]] = (), notes: Sequence[str] = ()
+) -> ScopeExplanation:
+    """Tell the effective scope; `shown` and `notes` are what the file system made of it."""
+    scope = found.scope
+    values = {key: _path_rows(scope, key) for key in PATHS}
+    values["env"] = ", ".join(scope.env) or "nothing but what the agent needs"
+    values["net"] = _net_rows(scope)
+    for key in LIMITS:
+        limit = getattr(scope, key)
+        values[key] = "no limit" if limit is None else f"{limit} {SHOWN_UNITS[key]}".strip()
+    seconds = scope.timeout_seconds
+    values["timeout"] = "as the task's" if seconds is None else f"{seconds:g} s"
+    rows = tuple(ScopeRow(key, value, found.origins[key]) for key, value in values.items())
+    return ScopeExplanation(rows, tuple(shown), tuple(notes))
+
+
+def _path_rows(scope: Scope, key: str) -> str:
+    """Name the patterns; those of an outer scope hold as well, unless they say nothing."""
+    own: tuple[str, ...] = getattr(scope, key)
+    words = [" ".join(own) or "nothing"]
+    for rules in scope.bounds:
+        outer: tuple[str, ...] = getattr(rules, key)
+        if outer != own and (key != "readonly" or outer):
+            words.append(" ".join(outer) or "nothing")
+    words = [word for word in dict.fromkeys(words) if word != "**"] or ["**"]
+    return (" and " if key == "readonly" else " within ").join(words)
+
+
+def _net_rows(scope: Scope) -> str:
+    if isinstance(scope.net, str):
+        return {"off": "off: the agent's own provider alone", "on": "on: every host"}[scope.net]
+    return ", ".join(("the agent's own provider", *scope.net))
+
+
+def secret_patterns(home: str) -> list[str]:
+    """Return all of them for one person, as patterns of absolute paths."""
+    return [f"{home.rstrip('/')}/{name}" for name in SECRETS_AT_HOME] + list(SECRETS_ELSEWHERE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 EPOCH_MILLISECONDS = 1_735_689_600_000  # 2025-01-01
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: nothing to misread
 CHANCE = 32**3
-
 NOTES = "refs/notes/corral"
+REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 def run_id(milliseconds: int, chance: int) -> str:
@@ -38,3 +38,8 @@ def _letters(number: int, count: int) -> str:
         number, digit = divmod(number, 32)
         text = LETTERS[digit] + text
     return text
+
+
+def as_plain_text(text: str) -> str:
+    """Return a text without NUL bytes and halves of surrogate pairs: no system starts a program with these."""
+    return text.encode(errors="replace").decode().replace("\0", REPLACED)

@@ -12,14 +12,11 @@ from urllib.parse import quote, quote_plus
 
 from msgspec import Struct, structs
 
-from corral.rules.text.multi_search import sieve
-
 SHORTEST = 8  #: a shorter value would be found in every second word
 LONGEST_SHAPE = 16384  #: no shape fits more than this, so no more is ever held back
 LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|DSN|PRIVATE", re.IGNORECASE)
 ORDINARY = re.compile(r"[A-Za-z_./ -]*")  #: a word, a path: to take it out everywhere would harm more than help
 T = TypeVar("T")
-
 #: How a shape begins -> how it goes on. The beginnings are plain text, so that a search for all of them is quick;
 #: what follows ends where its alphabet ends, and nothing is tried twice. `(?P<keep>` is left standing.
 _EDGE = r"(?<![A-Za-z0-9_])"
@@ -56,6 +53,10 @@ SHAPES = {
 BEGINNINGS = frozenset(begin.encode() for begin in SHAPES)
 #: A private key of which the end has not come yet.
 OPEN_KEY = re.compile(rb"-----BEGIN(?: [A-Z0-9 -]{0,70})?(?:[A-Za-z0-9+/=\s:,.\\-]){0,13000}\Z")
+#: Signs as agents' lines have them, the most frequent first; what is not named is rarer than all of these.
+FREQUENT_BYTES = b" etaonisrlhdcumpfgybw\",vk.:_/-'=x)(jzq0123456789TSAICEPMRNDLBFOHWUGVYKJXQZ"
+COMMON_BYTES = 21  #: so many of them are no good to look for
+LONG_SIGN = 13
 
 
 class _Patterns(Struct, frozen=True):
@@ -79,7 +80,7 @@ class Redactor:
     def may_hold(self) -> Callable[[bytes], bool]:
         """Tells quickly whether bytes may hold a secret, also when they are JSON that tells of texts which do."""
         told = (_in_json(form.decode("utf-8", "surrogatepass"), plain=False) for form in self._known)
-        shaped, known = sieve(BEGINNINGS), sieve(frozenset((*self._known, *told)))
+        shaped, known = multi_search(BEGINNINGS), multi_search(frozenset((*self._known, *told)))
         return lambda data: shaped(data) or known(data)
 
     @functools.cached_property
@@ -260,3 +261,56 @@ def _in_base64(raw: bytes) -> Iterator[bytes]:
         if len(inner) >= SHORTEST:
             yield inner
             yield inner.translate(bytes.maketrans(b"+/", b"-_"))
+
+
+@functools.lru_cache(maxsize=64)
+def multi_search(words: frozenset[bytes]) -> Callable[[bytes], bool]:
+    """Return a test that tells whether any of these words stands in some bytes.
+
+    One pattern of all of them would look closely at every sign. A pattern of a single first sign is ten times as
+    quick, so the words are put into groups that have a rare one in common; most of those do not occur at all. Long
+    words need no pattern: they are found as quickly without, and a pattern takes time to make.
+    """
+    short: dict[bytes, list[bytes]] = {}
+    long: dict[bytes, list[bytes]] = {}
+    for word in sorted(words):
+        groups = short if len(word) < LONG_SIGN else long
+        sign = _sign(word, groups)
+        groups.setdefault(sign if sign is not None else word, []).append(word)
+    looks = [(sign, re.compile(_pattern(sign, group)).search) for sign, group in short.items()]
+
+    def holds(data: bytes) -> bool:
+        # Each line of an agent comes by here, and this is quicker than any().
+        for sign, search in looks:
+            if sign in data and search(data):
+                return True
+        for sign, group in long.items():
+            if sign in data:
+                for word in group:
+                    if word in data:
+                        return True
+        return False
+
+    return holds
+
+
+def _pattern(sign: bytes, words: list[bytes]) -> bytes:
+    """Return a pattern that begins with the sign, then looks back, then goes on."""
+    rests: list[bytes] = []
+    for word in words:
+        place = word.index(sign) + len(sign)
+        back = b"(?<=" + re.escape(word[:place]) + b")" if place > len(sign) else b""
+        rests.append(back + re.escape(word[place:]))
+    return re.escape(sign) + b"(?:" + b"|".join(rests) + b")"
+
+
+def _sign(word: bytes, groups: dict[bytes, list[bytes]]) -> bytes | None:
+    """Return by which sign a word is looked for: one that is looked for anyway, or else its rarest, if it is rare."""
+    ranks = {rank: bytes([sign]) for sign in word if (rank := _rank(sign)) >= COMMON_BYTES}
+    rarest = sorted(ranks, reverse=True)
+    return next((ranks[rank] for rank in rarest if ranks[rank] in groups), ranks[rarest[0]] if rarest else None)
+
+
+def _rank(sign: int) -> int:
+    place = FREQUENT_BYTES.find(sign)
+    return place if place >= 0 else len(FREQUENT_BYTES) + sign
