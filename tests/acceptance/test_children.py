@@ -56,6 +56,7 @@ def test_a_child_works_and_its_parent_takes_its_work_over(corral: Corral, repo: 
     assert child["parent"] == run["run"]
     assert run["children"] == [told["child"]]
     assert corral("show", "@last", "--json").json["run"] == run["run"], "a child is nobody's last run"
+    assert corral("show", "--json", cwd=repo.folder).json["run"] == run["run"], "nor the newest of its repository"
     assert run["cost"]["usd"] == 0.5, "the child's cost counts to the parent"
 
 

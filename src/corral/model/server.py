@@ -55,10 +55,12 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     before: str | None = None  #: older than this run
     statuses: tuple[Status, ...] = ()
     repo: str | None = None
+    git_dir: str | None = None  #: of the repository itself, whichever of its checkouts a run was started in
     agent: str | None = None
     words: str | None = None  #: in its task or its name
     since: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])  #: an empty value fits any
+    top_level: bool = False  #: none that an agent of another run started
     unmerged: bool = False  #: only runs whose work is on no branch of the user's
 
 

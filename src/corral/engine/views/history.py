@@ -14,6 +14,7 @@ from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, StoredEvent
 from corral.model.server import RunFilter
 from corral.store.interface import Store
+from corral.world.git.repository import git_dir_of
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogQuery
@@ -42,6 +43,18 @@ class History:
     def page(self, wanted: RunFilter) -> list[RunSummary]:
         """Return a page of runs, newest first."""
         return run_list.page(self._store, wanted)
+
+    def runs_of(self, folder: Path, statuses: tuple[Status, ...] = (), most: int = 50) -> list[RunSummary]:
+        """Return the runs of the repository, or plain folder, that holds `folder`, newest first."""
+        git_dir = git_dir_of(folder)
+        place = None if git_dir else str(folder.resolve())
+        return self.page(
+            RunFilter(most=most, statuses=statuses, git_dir=git_dir and str(git_dir), repo=place, top_level=True)
+        )
+
+    def in_repository(self, folder: Path) -> bool:
+        """Tell whether a folder belongs to a git repository."""
+        return git_dir_of(folder) is not None
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""

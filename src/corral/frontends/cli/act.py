@@ -14,8 +14,9 @@ from corral.frontends.cli import text
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.foreground import in_foreground
-from corral.frontends.cli.look import json_option, run_argument
+from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
+from corral.frontends.cli.run_argument import active_run_argument, named_run_argument, run_argument
 from corral.frontends.cli.user_name import current_user
 from corral.model import OPEN, Run, document
 from corral.model.errors import BadRequest
@@ -26,7 +27,7 @@ force_option = click.option(
 
 
 @click.command()
-@run_argument
+@active_run_argument
 @force_option
 @json_option
 def stop(run: str, *, force: bool, as_json: bool) -> int:
@@ -52,7 +53,7 @@ def _say(line: str) -> None:
 
 
 @click.command()
-@run_argument
+@named_run_argument
 @click.argument("name")
 @json_option
 def rename(run: str, name: str, *, as_json: bool) -> None:
@@ -67,7 +68,7 @@ def rename(run: str, name: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@run_argument
+@active_run_argument
 @click.argument("text")
 @json_option
 def steer(run: str, text: str, *, as_json: bool) -> None:
@@ -82,7 +83,7 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@run_argument
+@named_run_argument
 @json_option
 def condense(run: str, *, as_json: bool) -> None:
     """Have the agents of RUN go on in fresh sessions of their own, from summaries of their work.
@@ -160,7 +161,7 @@ def retry(run: str, node: str | None, *, quiet: bool, as_json: bool) -> int:
 
 
 @click.command()
-@run_argument
+@active_run_argument
 @click.argument("node", required=False)
 @json_option
 def pause(run: str, node: str | None, *, as_json: bool) -> int:

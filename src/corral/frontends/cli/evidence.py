@@ -5,13 +5,11 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.engine.engine import Engine
 from corral.engine.verify import Verification
 from corral.engine.views.compare import ComparedAttempt, ComparedCheck, ComparedNode, Comparison
 from corral.frontends import evidence_text
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option, run_argument
-from corral.model.errors import BadRequest
 from corral.model.flow import agent_and_model
 
 HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
@@ -85,7 +83,7 @@ def _extra(each: ComparedAttempt) -> str:
 
 
 @click.command()
-@click.argument("run", required=False, default="@last")
+@run_argument
 @click.argument("attempt", required=False)
 @json_option
 def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
@@ -94,22 +92,8 @@ def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
     ATTEMPT is an id, the number at its end, or an agent; without it the winner is shown, or else the last with work.
     """
     with engine() as opened:
-        try:
-            run = opened.find(run)
-        except BadRequest:
-            if attempt is not None:
-                raise
-            run, attempt = _run_of_attempt(opened, run)
         found = opened.work.evidence(run, attempt)
     click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(evidence_text.lines(found)))
-
-
-def _run_of_attempt(opened: Engine, name: str) -> tuple[str, str]:
-    """Return run and attempt where only an attempt is named: its id, or one of the last run."""
-    whole = name.rpartition("-")[0]
-    if not whole:
-        return opened.find("@last"), name
-    return opened.find(whole), name
 
 
 @click.command()

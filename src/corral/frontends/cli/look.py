@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Unpack
 
 import click
 import msgspec
 
-from corral.engine.engine import Engine
 from corral.frontends import run_rows
 from corral.frontends.cli import text as words
+from corral.frontends.cli.run_argument import engine, list_run_ids, run_argument
 from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.safe_text import patch_sink
 from corral.model import Run, moment
@@ -22,22 +20,6 @@ from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
 from corral.model.money import notional_words
 
-
-@contextmanager
-def engine() -> Generator[Engine]:
-    opened = Engine()
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def _runs(_: click.Context, __: click.Parameter, start: str) -> list[str]:
-    with engine() as opened:
-        return [line.run for line in opened.history.runs(50) if line.run.startswith(start)]
-
-
-run_argument = click.argument("run", shell_complete=_runs)
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
@@ -68,7 +50,10 @@ def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
 @click.option("--attempt", metavar="N", help="With --receipt: of this attempt.")
 @json_option
 def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None:
-    """Show one run; RUN is an id, the beginning of one, or @last."""
+    """Show one run: its attempts, checks, cost and branch.
+
+    RUN is an id, the beginning of one, or @last.  [the newest run of this repository]
+    """
     with engine() as opened:
         if receipt:
             text = msgspec.json.encode(opened.work.receipt(run, attempt))
@@ -218,7 +203,7 @@ def _record(run: str | None, file: str, attempt: str | None) -> int:
 
 
 @click.command()
-@click.argument("run", required=False, shell_complete=_runs)
+@click.argument("run", required=False, shell_complete=list_run_ids)
 @click.option("--recording", metavar="FILE", help="Write one attempt of RUN to FILE instead, for --agent replay:FILE.")
 @click.option("--attempt", metavar="N", help="Which attempt to record.  [the winner, or the last]")
 @click.option("--json", "_", is_flag=True, expose_value=False, help="It is JSON lines anyway.")

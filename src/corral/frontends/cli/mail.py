@@ -6,11 +6,11 @@ import click
 import msgspec
 
 from corral.frontends.cli import text
-from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.look import engine, json_option, run_argument
 
 
 @click.command()
-@click.argument("run", default="@last")
+@run_argument
 @json_option
 def mail(run: str, *, as_json: bool) -> None:
     """Show the letters that the agents of RUN wrote to each other, and what became of each."""

@@ -15,6 +15,7 @@ from corral.engine.engine import Engine
 from corral.engine.merge import pick_files
 from corral.frontends.cli import text as words
 from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.run_argument import newest_here
 from corral.frontends.safe_text import patch_sink
 from corral.model import document
 from corral.model.errors import BadRequest
@@ -82,12 +83,11 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
     """
     if queue:
         return _queue(runs, _request(runs[0] if runs else "", options), as_json=as_json)
-    if len(runs) != 1:
-        raise BadRequest(
-            "say which run", hint="corral merge @last; several, tested together: corral merge --queue RUN RUN"
-        )
-    run, request = runs[0], _request(runs[0], options)
+    if len(runs) > 1:
+        raise BadRequest("several runs at once go with --queue", hint="tested together: corral merge --queue RUN RUN")
     with engine() as opened:
+        run = runs[0] if runs else newest_here(opened)
+        request = _request(run, options)
         if abort:
             shown = opened.merges.abort(run, request.into)
             click.echo(document(shown).decode() if as_json else f"given up: {shown.run} is as before")

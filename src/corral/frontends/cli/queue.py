@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from corral.frontends.cli import text
-from corral.frontends.cli.look import engine, json_option, run_argument
+from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.run_argument import named_run_argument
 from corral.model.server import QueueState
 
 
@@ -46,7 +47,7 @@ def at_once(number: int) -> None:
 
 
 @queue.command("move")
-@run_argument
+@named_run_argument
 @click.option("--priority", type=click.IntRange(-1000, 1000), help="More is sooner.")
 @click.option("--before", metavar="RUN", help="Just before this one.")
 @click.option("--first", is_flag=True, help="Before all others of its priority.")

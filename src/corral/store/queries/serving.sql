@@ -93,9 +93,11 @@ FROM runs r
 WHERE (:before IS NULL OR r.id < :before)
   AND (:statuses IS NULL OR instr(:statuses, ',' || r.status || ',') > 0)
   AND (:repo IS NULL OR instr(:repo || '/', json_extract(r.plan, '$.repo') || '/') = 1)
+  AND (:git_dir IS NULL OR json_extract(r.plan, '$.git_dir') = :git_dir)
   AND (:words IS NULL OR instr(lower(json_extract(r.plan, '$.flow.nodes[0].task.prompt')), lower(:words)) > 0
        OR instr(lower(coalesce(json_extract(r.plan, '$.name'), '')), lower(:words)) > 0)
   AND (:agent IS NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.agent = :agent))
+  AND (NOT :top_level OR NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id))
   AND (:since IS NULL OR r.created >= :since)
   AND (:labels IS NULL OR NOT EXISTS (
     SELECT 1 FROM json_each(:labels) w WHERE NOT EXISTS (

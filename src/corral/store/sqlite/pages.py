@@ -31,6 +31,8 @@ class SqlitePages:
             before=wanted.before,
             statuses=f",{','.join(wanted.statuses)}," if wanted.statuses else None,
             repo=wanted.repo,
+            git_dir=wanted.git_dir,
+            top_level=wanted.top_level,
             words=wanted.words,
             agent=wanted.agent,
             since=wanted.since,

@@ -437,6 +437,20 @@ async def discover(folder: Path) -> DiscoveredRepository | None:
     return DiscoveredRepository(repository, await repository.commit_of("HEAD"), await repository.branch())
 
 
+def git_dir_of(folder: Path) -> Path | None:
+    """Return the git folder of the repository that holds `folder`, found without starting git."""
+    here = folder.resolve()
+    for place in (here, *here.parents):
+        link = place / ".git"
+        if link.is_dir():
+            return link.resolve()
+        if link.is_file():  # a linked worktree, or a submodule
+            own = (place / link.read_text(errors="replace").removeprefix("gitdir:").strip()).resolve()
+            common = own / "commondir"
+            return (own / common.read_text().strip()).resolve() if common.is_file() else own
+    return None
+
+
 def empty_tree(like: str) -> str:
     return EMPTY_TREE[len(like)]
 
