@@ -273,6 +273,12 @@ def test_large_and_slow_bodies_are_refused(server: Server) -> None:
     assert connection.getresponse().status == 413
     connection.close()
     assert server.ask("GET", "runs", headers={"X-Long": "x" * 100_000}).status == 431
+    # A client that reads only when it has sent everything, and then closes, gets its answer too.
+    large = b" " * (16 << 20)
+    assert server.ask("POST", "runs", large, headers={"Connection": "close"}).status == 413
+    assert server.ask("POST", "runs", large, token="nobody", headers={"Connection": "close"}).status == 413
+    assert server.ask("GET", "runs", headers={"X-Long": "x" * (4 << 20)}).status == 431
+    assert server.ask("POST", "nowhere", b" " * 1000, headers={"Connection": "close"}).status == 404
 
 
 def test_a_body_that_never_ends_is_given_up(repo: Repo, tmp_path: Path) -> None:

@@ -355,6 +355,21 @@ def test_an_answer_given_early_is_heard() -> None:
     assert done.stdout == b"larg413", done.stderr
 
 
+def test_a_client_that_sends_all_before_it_reads_gets_an_early_answer() -> None:
+    def refuses(stream: Stream) -> None:
+        stream.until(b"\r\n\r\n")
+        stream.send(b"HTTP/1.1 413 Large\r\nContent-Length: 4\r\n\r\nlarg")
+        stream.rest()
+
+    body = b"x" * (16 << 20)
+    with proxies.Upstream(refuses) as upstream, serving(provider(upstream.url)) as served:
+        for path in ("/early", "/../refused"):
+            head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            answer = ask(served.port, head.encode() + body)
+            assert answer.startswith((b"HTTP/1.1 413 Large\r\n", b"HTTP/1.1 400 Refused\r\n")), path
+        served.empty()
+
+
 def test_answers_without_a_body() -> None:
     with proxies.Upstream(answering(b"")) as upstream, serving(provider(upstream.url)) as served:
         head = ask(served.port, "HEAD / HTTP/1.1\n\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -18,6 +19,9 @@ from corral.frontends.web.problems import problem
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADER_BYTES = 32 << 10
+SILENCE_SECONDS = 2.0  #: of a client that has its answer before it sent its whole body
+DRAIN_SECONDS = 30.0
+DRAIN_BYTES = 64 << 20
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 log = logging.getLogger("corral.access")
 
@@ -64,13 +68,14 @@ class RequestGuard:
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, refusal)
             return
-        answered = _ResponseSender(send, self._headers(scope, nonce))
+        body = _Body(receive, headers, self._settings)
+        answered = _ResponseSender(send, self._headers(scope, nonce), body)
         started = time.perf_counter()
         try:
             if refusal is not None:
                 await refusal(scope, receive, answered.send)
             else:
-                await self._pass_on(scope, receive, answered)
+                await self._pass_on(scope, body, answered)
         finally:
             _log(scope, answered.status, started)
 
@@ -92,8 +97,7 @@ class RequestGuard:
             return problem(413, "too_large", f"the body is larger than {self._settings.body_bytes} bytes")
         return None
 
-    async def _pass_on(self, scope: Scope, receive: Receive, answered: _ResponseSender) -> None:
-        body = _Body(receive, self._settings)
+    async def _pass_on(self, scope: Scope, body: _Body, answered: _ResponseSender) -> None:
         try:
             await self._app(scope, body.receive, answered.send)
         except (_Slow, _Large) as trouble:
@@ -106,7 +110,7 @@ class RequestGuard:
                 if slow
                 else problem(413, "too_large", f"the body is larger than {most} bytes", headers={"Connection": "close"})
             )
-            await answer(scope, receive, answered.send)
+            await answer(scope, body.receive, answered.send)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send, refusal: Response | None) -> None:
         if refusal is None:
@@ -126,8 +130,8 @@ class RequestGuard:
 class _ResponseSender:
     """Adds our headers to what is answered, and remembers the status."""
 
-    def __init__(self, send: Send, headers: dict[str, str]) -> None:
-        self._send, self._headers, self.status = send, headers, 0
+    def __init__(self, send: Send, headers: dict[str, str], body: _Body) -> None:
+        self._send, self._headers, self._body, self.status = send, headers, body, 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -135,20 +139,44 @@ class _ResponseSender:
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
-        await self._send(message)
+        if message["type"] != "http.response.body" or message.get("more_body") or not self._body.comes:
+            await self._send(message)
+            return
+        # Closed while the client still sends, the connection would be reset, and the answer lost.
+        await self._send({**message, "more_body": True})
+        await self._body.drain()
+        await self._send({"type": "http.response.body", "body": b""})
 
 
 class _Body:
     """Hands over a body that may be neither too large nor too slow."""
 
-    def __init__(self, receive: Receive, settings: ServerSettings) -> None:
+    def __init__(self, receive: Receive, headers: Headers, settings: ServerSettings) -> None:
         self._receive, self._settings = receive, settings
         self._size, self._more = 0, True
         self._until = time.monotonic() + settings.body_seconds
+        self._announced = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        self._awaits_consent = "expect" in headers  #: it comes only when it is asked for
+
+    @property
+    def comes(self) -> bool:
+        """Whether the client is sending more of it."""
+        return self._announced and self._more and not self._awaits_consent
+
+    async def drain(self) -> None:
+        """Let the client send the rest, within limits, and forget it."""
+        left, latest = DRAIN_BYTES, time.monotonic() + DRAIN_SECONDS
+        with contextlib.suppress(TimeoutError):
+            while self._more and left > 0:
+                async with asyncio.timeout(min(SILENCE_SECONDS, latest - time.monotonic())):
+                    message = await self._receive()
+                left -= len(message.get("body", b""))
+                self._more = bool(message.get("more_body"))
 
     async def receive(self) -> Message:
         if not self._more:
             return await self._receive()
+        self._awaits_consent = False
         try:
             async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
                 message = await self._receive()

@@ -8,6 +8,7 @@ import gc
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -30,20 +31,30 @@ from corral.frontends.web.streams import Hub
 from corral.model.errors import BadRequest
 from corral.model.events import RunEvent
 
+DRAIN_BYTES = 64 << 20  #: that a client may still send when it was refused
+DRAIN_SECONDS = 10.0
+
 
 class HeaderTimeoutProtocol(H11Protocol):
     """Headers are read as ever, but not for ever."""
 
     seconds: ClassVar[float] = 30.0
     _late: asyncio.TimerHandle | None = None
+    _drain_bytes = DRAIN_BYTES
+    _refused = False  #: what still comes is read and forgotten
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- as theirs
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+        if not self._refused:
+            super().data_received(data)
+            self._watch()
+            return
+        self._drain_bytes -= len(data)
+        if self._drain_bytes < 0:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP; where an answer has begun already, nothing can be said but by hanging up."""
@@ -52,9 +63,22 @@ class HeaderTimeoutProtocol(H11Protocol):
             cycle.disconnected = True  # the application's own answer would be a second one
             cycle.message_event.set()
         try:
-            super().send_400_response(msg)
+            self._refuse(getattr(sys.exception(), "error_status_hint", 400), msg.encode())
         except h11_impl.h11.LocalProtocolError:  # pyright: ignore[reportPrivateImportUsage] -- not a package of ours
             self.transport.close()
+
+    def _refuse(self, status: int, words: bytes) -> None:
+        """Answer, and let the client be the first to close: closed while it sends, its answer would be lost."""
+        h11 = h11_impl.h11  # pyright: ignore[reportPrivateImportUsage] -- not a package of ours
+        fields = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
+        events = (h11.Response(status_code=status, headers=fields), h11.Data(data=words), h11.EndOfMessage())
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._refused = True
+        self.flow.resume_reading()
+        self._calm()
+        self._late = self.loop.call_later(DRAIN_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()

@@ -14,8 +14,9 @@ from msgspec import Struct
 from corral.world.proxy import http1
 from corral.world.proxy.http1 import HttpRequest, IncompleteMessage, MalformedMessage
 
-LINGER_SECONDS = 2.0
-LINGER_BYTES = 1 << 20
+LINGER_SECONDS = 2.0  #: for an end that says and takes nothing
+DRAIN_SECONDS = 30.0  #: for a client that still sends when it has its answer
+DRAIN_BYTES = 64 << 20
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
@@ -97,15 +98,18 @@ class ProxyClient(Peer):
     async def linger(self) -> None:
         """Say that this is the end, and let the client be the first to close.
 
-        Closing while it still sends would reset the connection, and take our answer with it.
+        Closing while it still sends would reset the connection, and take our answer with it: many clients send a whole
+        body before they read.
         """
+        loop, left = asyncio.get_running_loop(), DRAIN_BYTES
+        latest = loop.time() + DRAIN_SECONDS
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(LINGER_SECONDS):
+            async with asyncio.timeout(LINGER_SECONDS) as silence:
                 if self.writer.can_write_eof() and not self.writer.is_closing():
                     self.writer.write_eof()
-                for _ in range(LINGER_BYTES // http1.PIECE_BYTES):
-                    if not await self.reader.read(http1.PIECE_BYTES):
-                        return
+                while left > 0 and (piece := await self.reader.read(http1.PIECE_BYTES)):
+                    left -= len(piece)
+                    silence.reschedule(min(loop.time() + LINGER_SECONDS, latest))
 
 
 class ProxyListener:
