@@ -2,7 +2,7 @@
 
 import contextlib
 import subprocess
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +18,10 @@ class Corral(TerminalUser):
     """A person at a terminal, with nothing but what a test gives them."""
 
     always_anew = False  #: each command is started as by a shell, not forked from a loaded process
+
+    def __init__(self, root: Path, program: Sequence[str] = (str(PROGRAM),)) -> None:
+        super().__init__(root, program)
+        self._running: list[RunningCommand] = []
 
     # --- what the person has
 
@@ -63,9 +67,11 @@ class Corral(TerminalUser):
         self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
     ) -> Generator[RunningCommand]:
         with self.start(*arguments, cwd=cwd, stderr=stderr, bufsize=0) as process:
+            self._running.append(running := RunningCommand(process))
             try:
-                yield RunningCommand(process)
+                yield running
             finally:
+                self._running.remove(running)
                 if process.poll() is None:
                     process.kill()
                 process.communicate(timeout=TIMEOUT_SECONDS)
@@ -98,11 +104,20 @@ class Corral(TerminalUser):
     # --- what the person sees
 
     def until_said(self, word: str, run: str = "@last") -> None:
-        """Wait until an agent has said `word`."""
-        until(
-            lambda: any(event["type"] == "said" and word in event["text"] for event in self.events(run)),
-            f"an agent says {word}",
-        )
+        """Wait until an agent has said `word`; fail at once, with their output, when all commands at work have ended."""
+
+        def is_said() -> bool:
+            ended = bool(self._running) and all(each.process.poll() is not None for each in self._running)
+            if any(event["type"] == "said" and word in event["text"] for event in self.events(run)):
+                return True
+            assert not ended, f"ended before an agent said {word}: {[each.end() for each in self._running]}"
+            return False
+
+        try:
+            until(is_said, f"an agent says {word}")
+        except AssertionError as error:
+            error.add_note(f"{self('show', run)}\n{self('logs', run)}")
+            raise
 
     def leavings(self) -> list[str]:
         """Return the workspaces that are still there."""

@@ -43,8 +43,18 @@ class Screen:
         return self.text.splitlines()
 
     def sees(self, pattern: str) -> None:
-        """Wait until a line fits."""
-        until(lambda: re.search(pattern, self.text), f"the screen shows {pattern}")
+        """Wait until a line fits; fail at once, with what was shown, when the command has ended without it."""
+
+        def is_shown() -> bool:
+            if ended := self.process.poll() is not None:
+                self._reader.join(SECONDS)
+            shown = re.search(pattern, self.text) is not None
+            assert shown or not ended, (
+                f"ended with {self.process.returncode} before the screen showed {pattern}: {self.text}"
+            )
+            return shown
+
+        until(is_shown, f"the screen shows {pattern}")
 
     def tallest(self) -> int:
         """How many lines the live view had at most: as far as the cursor ever went up to draw it anew."""
