@@ -23,7 +23,7 @@ def refuse(path: Path) -> None:
     if not (state := _state(path)) or not (left := _leftovers(path.parent)):
         mark.unlink(missing_ok=True)
         return
-    if not mark.exists():
+    if not mark.exists() and _state(path):  # asked again: another process may have begun one since
         raise MissingStore(
             f"the database {path} is {state}, but earlier runs left {', '.join(left)} there: no new one is begun",
             hint="put the file back from a copy, or begin a new one: corral doctor --new-store; " + BRANCHES,
