@@ -47,6 +47,7 @@ CASES: dict[str, tuple[list[str], list[str], str]] = {
     "budget that is no number": (["t", "--agent", "mine", "--budget", "nan"], ["--budget"], ""),
     "budget in words": (["t", "--agent", "mine", "--budget", "much"], ["much"], "--help"),
     "negative retries": (["t", "--agent", "mine", "--retries", "-1"], ["--retries"], ""),
+    "too many retries": (["t", "--agent", "mine", "--retries", "101"], ["--retries 101", "100"], "tried once"),
     "check that is not there": (
         ["t", "--agent", "mine", "--check", "no-such-program -q"],
         ["no-such-program"],
@@ -81,6 +82,16 @@ def test_a_bad_request_is_refused_before_anything_happens(ready: Corral, repo: R
     assert ready.leavings() == []
     assert repo.fingerprint() == before
     assert repo.refs("refs/corral", "refs/heads/corral") == []
+
+
+def test_one_limit_of_retries_in_every_file(ready: Corral, repo: Repo) -> None:
+    repo.write({"corral.toml": "[retry]\nmost = 99999999999999999999\n"})
+    refused(ready.run(repo, "t", "--agent", "mine"), "corral.toml:2", "at most 100", hint="most = 100")
+    repo.write({"corral.toml": "", "flow.yaml": "nodes: {a: {task: t, agent: mine, retries: 101}}\n"})
+    outcome = ready("flow", "run", repo.folder / "flow.yaml", cwd=repo.folder)
+    assert outcome.code == 2
+    assert "`retries` is a whole number, 0 to 100" in outcome.err
+    assert ready("ls", "--json").json == []
 
 
 def test_a_folder_that_is_not_there(ready: Corral) -> None:

@@ -25,6 +25,7 @@ from corral.model import (
 from corral.model.agent_api import Hook
 from corral.model.errors import BadRequest
 from corral.model.memory import MemoryRules
+from corral.model.numbers import MOST_RETRIES
 
 MOST_REMEMBERED = 20_000  #: characters of remembered facts in one prompt, whatever settings say
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
@@ -53,6 +54,9 @@ def retry(mine: SettingsFile, theirs: SettingsFile) -> RetryPolicy:
         if not 0 <= getattr(policy, name) < float("inf"):
             file = theirs if name in theirs.table("retry") else mine
             raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")
+    if policy.most > MOST_RETRIES:
+        where = (theirs if "most" in theirs.table("retry") else mine).where("retry", "most")
+        raise BadRequest(f"{where}: [retry] most is at most {MOST_RETRIES}", hint=f"most = {MOST_RETRIES}")
     return policy
 
 

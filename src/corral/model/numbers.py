@@ -1,4 +1,4 @@
-"""Numbers that agents and providers report, limited to what can be stored and added up."""
+"""Limits of numbers: what agents and providers report, and what users may ask for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 MOST_TOKENS = 2**53
 MOST_USD = 1e6  #: of one attempt; a larger price is no price
 MOST_DIGITS = 400
+MOST_RETRIES = 100
+MOST_ROUNDS = 10_000  #: of a node that is repeated until something holds
 
 
 def usd_or_none(value: object) -> float | None:

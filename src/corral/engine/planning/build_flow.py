@@ -24,7 +24,7 @@ from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
-from corral.model.numbers import MOST_TOKENS
+from corral.model.numbers import MOST_RETRIES, MOST_TOKENS
 from corral.rules.flows import short_schema, strategies
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
@@ -177,8 +177,9 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
     if request.max_tokens is not None and not 0 < request.max_tokens <= MOST_TOKENS:
         asked = str(request.max_tokens)[:MOST_DIGITS]
         raise BadRequest(f"--max-tokens {asked}: more than 0, at most 2^53", hint="leave it out for no limit")
-    if request.retries is not None and request.retries < 0:
-        raise BadRequest(f"--retries {request.retries}: not less than 0", hint="0: it is tried once")
+    if request.retries is not None and not 0 <= request.retries <= MOST_RETRIES:
+        words = f"--retries {str(request.retries)[:MOST_DIGITS]}: 0 to {MOST_RETRIES}"
+        raise BadRequest(words, hint="0: it is tried once")
     return Task(
         prompt=prompt,
         type=request.type,

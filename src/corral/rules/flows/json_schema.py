@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from corral.model.flow import On, OnFailure, Reducer, Select, TaskType
+from corral.model.numbers import MOST_RETRIES, MOST_ROUNDS
 from corral.rules.flows.items import MOST_ITEMS
 from corral.rules.flows.reader import COMMON, KINDS, OWN, TOP, WORKING
 
@@ -59,7 +60,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "skills": TEXTS,
     "checks": TEXTS,
     "read_only": {"type": "boolean"},
-    "retries": COUNT,
+    "retries": {**COUNT, "maximum": MOST_RETRIES},
     "fallback": TEXTS,
     "timeout": TIME,
     "idle": TIME,
@@ -70,7 +71,7 @@ KEYS: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {
             "until": {"type": ["string", "boolean"], "description": "checks, success, or an expression over `output`"},
-            "most": {"type": "integer", "minimum": 1},
+            "most": {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS},
             "delay": {**TIME, "description": "wait between two rounds"},
         },
         "additionalProperties": False,

@@ -26,6 +26,7 @@ from corral.model.flow import (
     Task,
     TaskType,
 )
+from corral.model.numbers import MOST_RETRIES, MOST_ROUNDS
 from corral.rules.flows import fill_text, items, names, short_schema, validate
 from corral.rules.flows.table import FlowTable, Mistakes
 from corral.rules.flows.tree import Mistake, NodeLocation, Position, UnreadableYaml, read
@@ -198,7 +199,7 @@ class _FlowReader:
             budget_usd=_usd(merged, "budget"),
             timeout_seconds=merged.duration("timeout"),
             idle_seconds=merged.duration("idle"),
-            retries=merged.whole("retries", least=0),
+            retries=merged.whole("retries", least=0, most=MOST_RETRIES),
         )
 
     def _with_agents(self, node: Node, merged: FlowTable, table: FlowTable) -> Node:
@@ -334,7 +335,7 @@ def _repeat(table: FlowTable) -> Repeat:
     simple = table.plain("until") in (None, "checks", "success")
     return Repeat(
         until="checks" if simple else table.expression("until") or "checks",
-        most=table.whole("most", least=1) or 3,
+        most=table.whole("most", least=1, most=MOST_ROUNDS) or 3,
         delay_seconds=table.duration("delay") or 0.0,
     )
 

@@ -150,13 +150,15 @@ class FlowTable:
             self.wrong(f"`{name}` is true or false", "", name)
         return value is True
 
-    def whole(self, name: str, *, least: int) -> int | None:
+    def whole(self, name: str, *, least: int, most: int | None = None) -> int | None:
         value = self.plain(name)
         if value is None:
             return None
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if is_whole and least <= value <= (value if most is None else most):
             return value
-        self.wrong(f"`{name}` is a whole number, {least} or more", "", name)
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        self.wrong(f"`{name}` is a whole number, {bounds}", "", name)
         return None
 
     def number(self, name: str, *, above: float | None = None) -> float | None:

@@ -11,6 +11,7 @@ from msgspec import NODEFAULT, Meta, Struct, defstruct, field, structs
 from corral.model import Request
 from corral.model.flow import RunStrategy
 from corral.model.merge import Side, Strategy
+from corral.model.numbers import MOST_RETRIES
 from corral.model.server import AccessScope
 
 Text = Annotated[str, Meta(max_length=200_000)]
@@ -38,7 +39,7 @@ class Limits:
     output: dict[str, Any] | None
     budget_usd: Annotated[float, Meta(ge=0)] | None
     max_tokens: Annotated[int, Meta(ge=1)] | None
-    retries: Annotated[int, Meta(ge=0, le=100)] | None
+    retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] | None
     priority: Priority
 
 
