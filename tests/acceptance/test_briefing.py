@@ -77,6 +77,29 @@ def test_a_skill_is_told_and_its_files_are_brought_along(corral: Corral) -> None
     assert outcome.attempt["output"].endswith("the template")
 
 
+def test_settings_give_an_agent_its_skills(corral: Corral) -> None:
+    repo = corral.repo()
+    corral.agent("reader", 'printf "%s\\n" "$1"; cat ~/skills/*/more.txt', 'skills = ["release", "style"]')
+    for folder, whose in ((corral.config_file.parent / "skills", "mine"), (repo.folder / ".corral/skills", "theirs")):
+        for name in ("release", "style") if whose == "mine" else ("release",):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "SKILL.md").write_text(f"How {whose} {name}.\n")
+            (folder / name / "more.txt").write_text(f"more of {whose} {name}\n")
+    settled = corral.run(repo, "do it", "--agent", "reader", "--read-only").attempt["output"]
+    assert "How mine release." in settled
+    assert "How mine style." in settled
+    assert settled.endswith("more of mine release\nmore of mine style")
+    # Named by the person, the repository's comes before the person's, and is told once.
+    asked = corral.run(repo, "do it", "--agent", "reader", "--read-only", "--skill", "release").attempt["output"]
+    assert asked.count("# Skill: release") == 1
+    assert "How theirs release." in asked
+    assert asked.endswith("more of theirs release\nmore of mine style")
+    corral.config_file.write_text(corral.config_file.read_text().replace('"style"', '"nothing"'))
+    missing = corral.run(repo, "do it", "--agent", "reader", "--read-only")
+    assert missing.code == 2
+    assert "no skill is called `nothing`" in missing.err
+
+
 @pytest.mark.parametrize("arguments", [("--role", "nobody"), ("--role", "../../etc"), ("--skill", "nothing")])
 def test_what_is_not_there_is_said(parrot: Corral, arguments: tuple[str, str]) -> None:
     outcome = parrot.run(parrot.repo(), "do it", "--agent", "parrot", *arguments)

@@ -122,6 +122,21 @@ def test_a_role_in_an_agents_table_needs_trust(corral: Corral) -> None:
     assert repo.read(trusted.attempt["commit"], "x").startswith("Our house.")
 
 
+def test_skills_in_an_agents_table_need_trust(corral: Corral) -> None:
+    corral.agent("mine", 'printf "%s" "$1" > x')
+    files = {"corral.toml": '[agents.mine]\nskills = ["house"]\n', ".corral/skills/house/SKILL.md": "Our house.\n"}
+    repo = corral.repo(files=files)
+    refused = corral.run(repo, "t", "--agent", "mine")
+    assert refused.code == 2
+    assert "corral.toml:1" in refused.err
+    trusted = corral.run(repo, "t", "--agent", "mine", "--trust")
+    assert "Our house." in repo.read(trusted.attempt["commit"], "x")
+    repo.write({".corral/skills/house/more.py": "print('changed')\n"})
+    changed = corral.run(repo, "t", "--agent", "mine")
+    assert changed.code == 2
+    assert ".corral/skills/house/more.py" in changed.err
+
+
 def test_a_changed_script_is_asked_for_again(corral: Corral) -> None:
     repo = theirs(corral)
     assert corral.run(repo, "make it", "--trust").code == 0

@@ -53,7 +53,7 @@ def test_a_role_behind_a_link_is_refused(user: Path, repo: Path, place: str) -> 
 def test_a_linked_skill_is_refused_and_not_offered(user: Path, repo: Path, place: str, kind: str) -> None:
     link(repo / kind / "skills/mine" / place if place else repo / kind / "skills/mine", user / place)
     with pytest.raises(LinkRefused, match="is a link"):
-        briefing.skills(["mine"], repo)
+        briefing.skills(["mine"], repo, theirs_first=True)
     assert briefing.offered_skills([], repo) == ()
 
 
@@ -61,7 +61,7 @@ def test_links_that_appear_later_are_left_out_of_the_copy(user: Path, repo: Path
     skill = repo / ".corral/skills/mine"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("Tag it.")
-    (found,) = briefing.skills(["mine"], repo)
+    (found,) = briefing.skills(["mine"], repo, theirs_first=True)
     link(skill / "key", user / "key")
     link(skill / "notes", user)
     assert dict(files_without_links.files(Path(found.folder), 1000)) == {"SKILL.md": b"Tag it."}
@@ -94,5 +94,5 @@ def test_an_impossible_name_is_refused_in_a_short_line(repo: Path, name: str) ->
     with pytest.raises(BadRequest) as role:
         briefing.role(name, repo, theirs_first=True)
     with pytest.raises(BadRequest) as skill:
-        briefing.skills([name], repo)
+        briefing.skills([name], repo, theirs_first=True)
     assert max(len(str(role.value)), len(str(skill.value)), len(skill.value.hint)) < 200

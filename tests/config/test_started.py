@@ -27,6 +27,8 @@ COMMANDS = {
     "a program": ('[agents.claude]\nprogram = "./bin/claude"\n', "bin/claude"),
     "a setting": ('[agents.claude]\nsettings = { NODE_OPTIONS = "--require ./x.js" }\n', "x.js"),
     "an MCP server": ('[mcp.x]\ncommand = ["node", "server.mjs"]\n', "server.mjs"),
+    "a skill": ('[agents.claude]\nskills = ["house"]\n', ".corral/skills/house/SKILL.md"),
+    "a file of a skill": ('[agents.claude]\nskills = ["house"]\n', ".claude/skills/house/tools/x.py"),
     "a role": ('[agents.claude]\nrole = "house"\n', ".corral/roles/house.md"),
 }
 

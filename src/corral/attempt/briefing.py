@@ -58,9 +58,12 @@ def role_names(repo: Path | None = None) -> list[str]:
     return sorted(found | {file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
 
 
-def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
-    """Find skills by name: in the repository, in the person's settings, or where Claude Code keeps them."""
-    return tuple(_skill(name, repo) for name in names)
+def skills(names: Sequence[str], repo: Path, *, theirs_first: bool) -> tuple[Skill, ...]:
+    """Find skills by name: the repository's, where it has them or where Claude Code keeps them, or the person's.
+
+    The repository's come first on the same terms as roles.
+    """
+    return tuple(_skill(name, repo, theirs_first=theirs_first) for name in names)
 
 
 def offered_skills(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
@@ -94,17 +97,23 @@ def _description(text: str) -> str:
     return found.group(1).strip().strip("\"'")[:MOST_DESCRIPTION] if found else ""
 
 
-def _skill(name: str, repo: Path) -> Skill:
+def _skill(name: str, repo: Path, *, theirs_first: bool) -> Skill:
+    own = user_file().parent / "skills" / name
     if _is_name(name):
+        if not theirs_first and (own / "SKILL.md").is_file():
+            return _own_skill(name, own)
         for place in _their_skills(repo):
             content = files_without_links.read(place / name / "SKILL.md", MOST_SKILL + 1)
             if content is not None:
                 return _read_skill(name, place / name, content)
-        own = user_file().parent / "skills" / name
         if (own / "SKILL.md").is_file():
-            return _read_skill(name, own.resolve(), (own / "SKILL.md").read_bytes())
+            return _own_skill(name, own)
     hint = f"make one: .corral/skills/{name}/SKILL.md" if _is_name(name) else "letters, digits, . - _"
     raise BadRequest(f"no skill is called `{shorten_name(name)}`", hint=hint)
+
+
+def _own_skill(name: str, folder: Path) -> Skill:
+    return _read_skill(name, folder.resolve(), (folder / "SKILL.md").read_bytes())
 
 
 def _read_skill(name: str, folder: Path, content: bytes) -> Skill:

@@ -87,9 +87,11 @@ KEYS: dict[str, tuple[str, ...]] = {
     **{table: _keys(table) for table in TABLES},
 }
 
-#: What can send a key somewhere, start a program or choose an agent's role.
+#: What can send a key somewhere, start a program or choose an agent's role or skills.
 #: From a repository it counts only once its file is trusted.
-POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate", "role")
+POWERFUL = (
+    "method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate", "role", "skills",
+)  # fmt: skip
 
 #: How the cost of an agent's attempts is found. From a repository it could make money vanish from every limit.
 COUNTING = ("cost", "cost_unit", "tokens", "output")

@@ -30,7 +30,9 @@ PLAIN = (
     "fallback",
     "hosts",
     "paths",
+    "skills",
 )
+SKILL_FOLDERS = (".corral/skills", ".claude/skills")
 #: programs that run what a file of a known name says
 FILES_OF = {
     "make": ("GNUmakefile", "makefile", "Makefile"),
@@ -71,6 +73,8 @@ def started_files(folder: Path, content: bytes) -> StartedFiles:
     search = _Search(Path(os.path.realpath(folder)))
     for text in (*texts, *roles):
         search.add_named(text)
+    for name in _skills(tables.get("agents")):
+        search.add_below(name)
     search.follow()
     return StartedFiles(sorted(search.found), whole=search.whole)
 
@@ -103,9 +107,19 @@ def _texts(value: object, key: str = "") -> Iterator[str]:
 
 
 def _roles(agents: object) -> list[str]:
+    return [role for role in _of_agents(agents, "role") if isinstance(role, str)]
+
+
+def _skills(agents: object) -> list[str]:
+    """Return the folders of the skills that agents' tables name."""
+    lists = [cast("list[Any]", names) for names in _of_agents(agents, "skills") if isinstance(names, list)]
+    named = dict.fromkeys(name for names in lists for name in names if isinstance(name, str) and "/" not in name)
+    return [f"{folder}/{name}" for name in named for folder in SKILL_FOLDERS]
+
+
+def _of_agents(agents: object, key: str) -> list[object]:
     tables = cast("dict[str, Any]", agents).values() if isinstance(agents, dict) else ()
-    named = [cast("dict[str, Any]", table).get("role") for table in tables if isinstance(table, dict)]
-    return [role for role in named if isinstance(role, str)]
+    return [cast("dict[str, Any]", table).get(key) for table in tables if isinstance(table, dict)]
 
 
 class _Search:
@@ -122,6 +136,15 @@ class _Search:
         for path in self._named_paths(text, self._root):
             self._add([path] if path.is_file() else self._scripts_in(path))
         self._add(self._matching(text, self._root))
+
+    def add_below(self, name: str) -> None:
+        """Add all files of a folder and of those in it."""
+        top = self._below(self._root, name)
+        for folder, folders, files in os.walk(top) if top else ():
+            folders.sort()
+            self._add(Path(folder, file) for file in sorted(files))
+            if not self.whole:
+                return
 
     def follow(self) -> None:
         """Add the scripts that the files found name, and what these name, until there is nothing new."""

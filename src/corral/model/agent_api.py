@@ -64,6 +64,8 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     family: str | None = None
     #: its role when none is asked for
     role: str | None = None
+    #: skills that it is given for every task, besides those that are asked for
+    skills: tuple[str, ...] = ()
     #: told to it before every task
     instructions: str | None = None
     #: requests to its provider on each account, of all runs together; the lowest holds

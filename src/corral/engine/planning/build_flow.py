@@ -310,7 +310,8 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
     # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
     theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
     return structs.replace(
-        _with_selection(node, request, settings), task=_with_briefing(task, profile, repo, theirs_first=theirs)
+        _with_selection(node, request, settings),
+        task=_with_briefing(task, profile, repo, theirs_first=theirs, trusted=settings.trusted),
     )
 
 
@@ -375,11 +376,13 @@ def _with_limits(task: Task, request: Request, settings: Config) -> Task:
     )
 
 
-def _with_briefing(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
+def _with_briefing(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool, trusted: bool) -> Task:
     """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
     role = task.role or profile.role
-    names = [name for name, _ in task.skills]
-    skills = briefing.skills(names, repo)
+    asked = [name for name, _ in task.skills]
+    names = list(dict.fromkeys((*asked, *profile.skills)))
+    skills = briefing.skills(asked, repo, theirs_first=True)
+    skills += briefing.skills(names[len(dict.fromkeys(asked)) :], repo, theirs_first=trusted)
     words = [briefing.role(role, repo, theirs_first=theirs_first)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
