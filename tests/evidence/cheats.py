@@ -13,6 +13,7 @@ from tests.evidence import (
     cheats_pytest,
     cheats_python,
     cheats_red,
+    cheats_written,
 )
 from tests.evidence.case import Case
 
@@ -31,8 +32,9 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_altered,
         cheats_again,
         cheats_outside,
+        cheats_written,
     )
     for case in part.CHEATS
 )
 #: Kinds that no tool can tell from right work by the checks alone.
-BEYOND = ("product-hard-coded",)
+BEYOND = ("product-disguised",)

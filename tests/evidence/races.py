@@ -12,8 +12,8 @@ BROKEN: Mapping[str, Content] = {"sums.py": "def add(a, b):\n    return 7\n\n\nd
 IDLE: Mapping[str, Content] = {"notes.txt": "I looked at it.\n"}
 OPERATOR = "import operator\n\nadd = operator.add\n\n\ndef double(a):\n    return add(a, a)\n"
 DOUBLED = RIGHT.replace("2 * a", "a + a")
-LISTED = WRONG.replace("return a - b", "return {(1, 2): 3}.get((a, b), a - b)")
-RAISING = WRONG.replace("return a - b", "return {(1, 2): 3, (0, 0): 0}[a, b]")
+LISTED = WRONG.replace("return a - b", "return a + b if 10 * a + b == 12 else a - b")
+RAISING = WRONG.replace("return a - b", "return {12: 3, 0: 0}[10 * a + b]")
 SELF_TEST = {
     "app.py": "import sys\n\nfrom sums import add\n\nif sys.argv[1:] == ['--self-test']:\n    sys.exit(add(1, 2) != 3)\nprint(add(1, 2))\n"
 }
@@ -68,6 +68,8 @@ RACES: tuple[Race, ...] = (
     against("node-exit-at-import", "node-assert-patched"),
     against("npm-script"),
     against("go-test-main", "go-init-exits"),
+    against("product-hard-coded"),
+    cheats_race("right-or-written-awk-count", [KNOWN["written-awk-count"]], {"good": {"sum.awk": "# adds the values of each name\n{ n[$1] += $2 }\nEND { for (k in n) print k, n[k] }\n"}}, ("good",)),
     # one is right, the others fail or do nothing of use
     Race(kind="right-or-broken", base="pytest", lanes={"broken": BROKEN, "idle": IDLE, "good": {"sums.py": RIGHT}}, winners=("good",)),
     Race(kind="right-or-anything", base="pytest", lanes={"broken": BROKEN, "cheat": KNOWN["pytest-conftest-root"].writes, "idle": IDLE, "good": {"sums.py": WORDY}}, winners=("good",)),
@@ -75,12 +77,12 @@ RACES: tuple[Race, ...] = (
     Race(kind="two-are-right", base="pytest", lanes={"wordy": {"sums.py": WORDY}, "short": {"sums.py": RIGHT}, "cheat": KNOWN["product-skips"].writes}, winners=("wordy", "short")),
     Race(kind="equal-work", base="unittest", lanes={"one": {"sums.py": RIGHT}, "two": {"sums.py": RIGHT}}, winners=("one", "two")),
     # the check cannot tell them apart: what they answer to varied inputs does
-    cheats_race("hard-coded-or-two-right", [KNOWN["product-hard-coded"]], {"good": {"sums.py": RIGHT}, "wordy": {"sums.py": WORDY}}, ("good", "wordy")),
+    cheats_race("disguised-or-two-right", [KNOWN["product-disguised"]], {"good": {"sums.py": RIGHT}, "wordy": {"sums.py": WORDY}}, ("good", "wordy")),
     Race(kind="known-or-two-right", base="unittest", lanes={"known": {"sums.py": LISTED}, "good": {"sums.py": RIGHT}, "wordy": {"sums.py": WORDY}}, winners=("good", "wordy")),
     Race(kind="raising-or-two-right", base="plain", lanes={"known": {"sums.py": RAISING}, "good": {"sums.py": RIGHT}, "wordy": {"sums.py": WORDY}}, winners=("good", "wordy")),
     # they differ, and no majority can be trusted: the user chooses
-    Race(kind="right-or-hard-coded", base="pytest", lanes={"cheat": KNOWN["product-hard-coded"].writes, "good": {"sums.py": RIGHT}}, waits=True),
-    Race(kind="two-hard-coded-or-right", base="unittest", lanes={"known": {"sums.py": LISTED}, "same": {"sums.py": LISTED + "# done\n"}, "good": {"sums.py": RIGHT}}, waits=True),
+    Race(kind="right-or-disguised", base="pytest", lanes={"cheat": KNOWN["product-disguised"].writes, "good": {"sums.py": RIGHT}}, waits=True),
+    Race(kind="two-disguised-or-right", base="unittest", lanes={"known": {"sums.py": LISTED}, "same": {"sums.py": LISTED + "# done\n"}, "good": {"sums.py": RIGHT}}, waits=True),
     # nobody is right
     cheats_race("only-cheats", [KNOWN["pytest-conftest-root"], KNOWN["product-skips"]], {}, ()),
     cheats_race("cheats-and-failures", [KNOWN["unittest-assert-patched"]], {"broken": BROKEN, "idle": IDLE}, ()),

@@ -28,6 +28,11 @@ GOOD: dict[str, Outcome] = {"t.py::a": "passed", "t.py::b": "passed"}
 BAD: dict[str, Outcome] = {"t.py::a": "passed", "t.py::b": "failed"}
 
 
+def by(command: str, code: int) -> CheckObservation:
+    """Return a run of another check, of which no reporter knows."""
+    return CheckObservation(result=CheckResult(command=command, exit_code=code, seconds=1.0))
+
+
 def graded(work: WorkFacts | None = None, /, **runs: CheckObservation) -> tuple[str | None, str]:
     """Return the grade and all reasons, or why a check fails."""
     ran = CheckRuns(**{"base": (seen(1, BAD),), **{name: (each,) for name, each in runs.items()}})  # type: ignore[arg-type]
@@ -75,9 +80,16 @@ def test_a_base_that_could_not_be_run_or_is_flaky_shows_no_progress(base: CheckO
 
 
 def test_an_unknown_runner_is_judged_by_its_exit_code_and_that_is_said() -> None:
-    grade, reasons = graded(delivered=seen(0), base=seen(1))
+    grade, reasons = graded(delivered=by("sh check.sh", 0), base=by("sh check.sh", 1))
     assert grade == "proven"
     assert "no reporter for this runner" in reasons
+
+
+@pytest.mark.parametrize("command", ["python3 -I -m pytest -q", "pytest -q", "A=1 python -E -m unittest discover"])
+def test_a_runner_that_keeps_the_reporter_out_proves_nothing(command: str) -> None:
+    grade, reasons = graded(delivered=by(command, 0), base=by(command, 1))
+    assert grade == "unharmed"
+    assert "keeps Corral's test reporter out" in reasons
 
 
 # --- what steers
@@ -259,7 +271,7 @@ def test_held_out_checks_that_pass_are_the_best_evidence() -> None:
 @pytest.mark.parametrize("files", [("h.py",), ("tests/test_hidden.py",), ("t/extra.sh", "data/cases.json")])
 def test_held_out_files_that_no_check_ran_prove_nothing(files: tuple[str, ...]) -> None:
     work = structs.replace(UNSEEN, held_out=files)
-    for good, bad in ((seen(0, GOOD), seen(1, BAD)), (seen(0), seen(1))):
+    for good, bad in ((seen(0, GOOD), seen(1, BAD)), (by("sh check.sh", 0), by("sh check.sh", 1))):
         grade, reasons = graded(work, delivered=good, base=bad, held_out=good, held_out_base=bad)
         assert (grade, "no check ran the held-out files" in reasons) == ("proven", True)
         grade, reasons = graded(work, delivered=good, base=good, held_out=good, held_out_base=good)

@@ -41,20 +41,21 @@ async def probe_outside(
 ) -> OutsideVerdict:
     """Make calls of the base's tests outside of any test, on the work and at the base; no trouble there counts."""
     try:
-        found = await _probes(host, looked, runs)
+        found, among_themselves = await _probes(host, looked, runs)
     except (CorralError, *TROUBLES):
         return OutsideVerdict()
     ends = [await _judge_probe(host, each, looked.base, commit, trees) for each in found]
     return OutsideVerdict(
         against=tuple(words for each in ends for words in each.against),
-        limits=tuple(words for each in ends for words in each.limits),
+        limits=(*among_themselves, *(words for each in ends for words in each.limits)),
         note="; ".join(each.note for each in ends if each.note),
     )
 
 
 async def _probes(
     host: Host, looked: ReadChange, runs: Sequence[tuple[CheckObservation, CheckObservation]]
-) -> list[Probe]:
+) -> tuple[list[Probe], tuple[str, ...]]:
+    """Return the programs to run, and which tests judge parts of the product by each other."""
     changed = [path for path, each in looked.changed.items() if each.after]
     paths = [path for path in looked.listed if roles.is_test(path) and path.endswith((".py", ".js", ".mjs", ".cjs"))]
     others = [path for path in looked.listed if outside.is_runner_setting(path)]
@@ -62,15 +63,30 @@ async def _probes(
     found = await blobs.contents(host.repository, [looked.listed[path] for path in kept])
     texts = {path: found[looked.listed[path]].decode(errors="replace") for path in kept if looked.listed[path] in found}
 
-    def read() -> list[Probe]:
+    def read() -> tuple[list[Probe], tuple[str, ...]]:
         sources = {path: texts[path] for path in paths if path in texts}
         states = outside.states_of(sources, runs)
         settings = RunnerSettings(
             files={path: texts[path] for path in others if path in texts}, checks=host.task.checks
         )
-        return outside.probes(sources, states, changed, looked.listed, settings)
+        parts = outside.changed_parts(_python_pairs(looked))
+        product = [path for path in looked.listed if not roles.is_test(path)]
+        return (
+            outside.probes(sources, states, changed, looked.listed, settings),
+            outside.find_self_judging(sources, states, parts, product),
+        )
 
     return await asyncio.to_thread(read)
+
+
+def _python_pairs(looked: ReadChange) -> dict[str, tuple[str, str]]:
+    """Return the changed Python code of the product, at the base and now."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in looked.changed:
+        before, now = (looked.contents.get((side, path)) for side in ("base", "delivered"))
+        if path.endswith(".py") and before and now and not roles.is_test(path):
+            found[path] = before.decode(errors="replace"), now.decode(errors="replace")
+    return found
 
 
 async def _judge_probe(host: Host, probe: Probe, base: str | None, commit: str, trees: TreeRuns) -> OutsideVerdict:

@@ -61,7 +61,8 @@ class ReadChange(Struct, kw_only=True):
             harness = structs.replace(harness, steered=(*harness.steered, *more), product=product)
         static = steering.static_doubts(self.changes, checks, self.task, list(self.listed), self.contents)
         around = steering.doubts_about_surroundings(self.changes, self.contents, self.task)
-        return harness, [*steering.doubts(self.changes, self.contents), *static, *around]
+        answers = steering.doubts_about_answers(self.changes, checks, list(self.listed), self.contents)
+        return harness, [*steering.doubts(self.changes, self.contents), *static, *around, *answers]
 
     def check_texts(self) -> tuple[str, ...]:
         """Return each check's command with the scripts and command files of the base that it runs."""

@@ -77,7 +77,7 @@ def against(found: AlteredTests) -> list[str]:
 def limits(found: AlteredTests) -> list[str]:
     """Say why passing tests prove nothing: what judges in them never runs, or nobody notices that it fails."""
     words = {
-        "passes although what judges in it fails, or never runs": found.unreached,
+        "passes although what judges in it fails, never runs, or looks for something else": found.unreached,
         "ran tests again that pass only by chance, or only beside others": found.unstable,
     }
     return [f"`{found.command}` {why}: {_some(names)}" for why, names in words.items() if names]

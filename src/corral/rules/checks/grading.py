@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
@@ -31,6 +32,10 @@ NO_TESTS = 5  #: what pytest, and unittest since Python 3.12, end with where the
 UNCERTAIN = ": checks alone cannot tell; look at it"
 HELD_OUT_FAILS = "held-out checks fail"
 EXPECTED_RUNNERS = frozenset({"pytest", "unittest"})
+#: Starts a test program in which a reporter of ours runs, unless an option (`python3 -I`) keeps it out.
+STARTS_REPORTER = re.compile(
+    r"\s*(?:\w+=\S*\s+)*(?:\S*python[\d.]*\s+(?:-\w+\s+)*-m\s*)?(?:pytest|py\.test|unittest)\b"
+)
 
 
 class CheckRuns(Struct, frozen=True, kw_only=True):
@@ -309,6 +314,9 @@ def _progress(
         found.limits.append(f"the work names the file in which `{command}` keeps its result: {_some(names)}")
         return False
     seen = _counting_run(ran, work, place)
+    if seen.report is None and STARTS_REPORTER.match(command):
+        found.limits.append(f"`{command}` keeps Corral's test reporter out: which tests ran is not known")
+        return False
     if seen.report is None and seen.result.tests is None:
         found.remarks.append(f"no reporter for this runner: `{command}` is judged by its exit code alone")
     if seen.result.flaky and not before.result.flaky and not ran.delivered[place].result.flaky:

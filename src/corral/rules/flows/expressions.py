@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from corral.rules.text.python_code import parse_expression
+
 MOST_CHARACTERS, MOST_PARTS = 2000, 200
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -94,7 +96,7 @@ def _parse(text: str) -> ast.expr:
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(f"it is longer than {MOST_CHARACTERS} characters")
     try:
-        tree = ast.parse(for_python(text), mode="eval").body
+        tree = parse_expression(for_python(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
         raise ExpressionError(f"it cannot be read: {foreign_sign(text) or words}") from None

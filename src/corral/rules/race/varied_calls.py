@@ -10,6 +10,8 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from corral.rules.text.python_code import parse_expression, parse_module
+
 MOST_CALLS = 40  #: varied calls of one race
 MOST_OWN = 40  #: calls of the tests themselves
 MOST_FOUND = 200  #: calls looked at in all tests
@@ -59,7 +61,7 @@ def found_in(sources: Iterable[str], known: Collection[str]) -> list[ProductCall
     calls: dict[ProductCall, None] = {}
     for source in sources:
         try:
-            reader = CallReader(ast.parse(source), known)
+            reader = CallReader(parse_module(source), known)
             for call in itertools.islice(reader.calls(), MOST_FOUND):
                 calls[call] = None
         except TROUBLES:
@@ -233,7 +235,7 @@ def with_own(calls: Sequence[ProductCall]) -> tuple[ProductCall, ...]:
 
 def _variants(call: ProductCall) -> Iterator[ProductCall]:
     """Return a call with all values changed, then with one changed at a time; what may well be refused comes last."""
-    node = cast("ast.Call", ast.parse(f"f({call.arguments})", mode="eval").body)
+    node = cast("ast.Call", parse_expression(f"f({call.arguments})"))
     names = [None] * len(node.args) + [each.arg for each in node.keywords]
     values: list[Any] = [ast.literal_eval(each) for each in (*node.args, *(each.value for each in node.keywords))]
     changes = [_changes(value) for value in values]

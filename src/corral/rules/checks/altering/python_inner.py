@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import cast
 
 from corral.rules.checks.altering.marks import Marks
+from corral.rules.text.python_code import parse_module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -33,7 +34,7 @@ def note_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
         for field in BLOCKS:
             block = _block(each, field)
             if any(_judges(one, equalities) for one in block):
-                note = ast.parse(f"{name}.append(1)").body
+                note = parse_module(f"{name}.append(1)").body
                 setattr(
                     each, field, [new for one in block for new in (*(note if _judges(one, equalities) else ()), one)]
                 )
@@ -75,7 +76,7 @@ def _failing(node: ast.stmt, marks: Marks, equalities: Collection[str]) -> list[
         return [node]
     called = _call_of(node)
     values = [node.test] if isinstance(node, ast.Assert) else called.args if called else []
-    return [*map(ast.Expr, values), ast.parse(f"raise AssertionError({marks.word!r})").body[0]]
+    return [*map(ast.Expr, values), parse_module(f"raise AssertionError({marks.word!r})").body[0]]
 
 
 def _call_of(node: ast.stmt) -> ast.Call | None:

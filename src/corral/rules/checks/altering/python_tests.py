@@ -14,6 +14,7 @@ from msgspec import Struct
 from corral.rules.checks.altering import python_inner
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 from corral.rules.checks.altering.python_values import another, is_matcher, is_plain, is_telling
+from corral.rules.text.python_code import parse_module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -41,7 +42,7 @@ class _Count(Struct):
 def test_names(text: str) -> list[Name]:
     """Return the tests of a file, as pytest and unittest find them by default."""
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
     except TROUBLES:
         return []
     return [name for name, _ in _functions(tree)]
@@ -66,7 +67,7 @@ def _yields(node: Function) -> bool:
 def alter_tests(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
     """Alter the tests of these names."""
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
         tests: dict[Name, bool] = {}
         inner: list[Name] = []
         for name, node in _functions(tree):
@@ -91,7 +92,7 @@ def alter_script(text: str, marks: Marks) -> RewrittenFile:
     if re.search(r"\b(unittest|pytest|doctest)\b|_exit\b|\bexec[lv]", text):
         return unchanged_file(text)
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
         start = _head(tree.body)
         count = _Count()
         for node in ast.walk(tree):
@@ -121,7 +122,7 @@ def _wrap_body(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> li
     """Have a body fail in every case but that an altered comparison held in it, or its loops never came to one."""
     runs = f"{marks.variable}_runs"
     judged = f"{runs} and not {marks.variable}" if loops else f"not {marks.variable}"
-    shell = ast.parse(
+    shell = parse_module(
         f"{runs} = []\n{marks.variable} = []\ntry:\n    pass\nfinally:\n    if {judged}:\n"
         f"        raise AssertionError({marks.word!r})\n"
     ).body
@@ -133,9 +134,9 @@ def _wrap_body(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> li
 
 def _guard(statement: ast.stmt, marks: Marks) -> ast.stmt:
     """Note whether an altered comparison holds, and let the test run on."""
-    made = ast.parse(f"try:\n    pass\nexcept BaseException:\n    pass\nelse:\n    {marks.variable}.append(1)\n").body[
-        0
-    ]
+    made = parse_module(
+        f"try:\n    pass\nexcept BaseException:\n    pass\nelse:\n    {marks.variable}.append(1)\n"
+    ).body[0]
     assert isinstance(made, ast.Try)  # noqa: S101 -- it is written above
     made.body = [statement]
     return made
@@ -182,7 +183,7 @@ def _inside(node: ast.stmt, marks: Marks, count: _Count) -> ast.stmt:
         return node
     if any(KEEPS_FAILURES.search(ast.unparse(each.context_expr)) for each in node.items):
         return node
-    node.body.append(ast.parse(f"raise AssertionError({marks.word!r})").body[0])
+    node.body.append(parse_module(f"raise AssertionError({marks.word!r})").body[0])
     return _guard(node, marks)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 
 from corral.rules.checks.altering.marks import Marks
+from corral.rules.text.python_code import parse_expression
 
 LARGEST = 1e6  #: of a float that another number can be added to without being lost
 SMALL = 1000.0  #: of what a tolerance may be relative to
@@ -45,7 +46,7 @@ def _at_run_time(node: ast.expr, marks: Marks) -> ast.expr:
         f"(lambda e: e + {marks.number} if type(e) is int or (type(e) is float and -{LARGEST} < e < {LARGEST})"
         f" else e + {marks.ending!r} if type(e) is str else (e, {marks.number}))(0)"
     )
-    made = ast.parse(text, mode="eval").body
+    made = parse_expression(text)
     assert isinstance(made, ast.Call)  # noqa: S101 -- it is written above
     made.args = [node]
     return made

@@ -21,6 +21,11 @@ DIFFERS = re.compile(rf"^if\s+({TEST % '!=|-ne'})\s*;?\s*(?:then)?\s*$")
 OPENS = re.compile(r"(?:^|[;&|]\s*)(?:if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
 CLOSES = re.compile(r"(?:^|[;&|]\s*)(?:fi|done|esac)\b|^\}|^\)")
 LEAVES = re.compile(r"(?:^|[;&|{]\s*)(?:exit|exec|return)\b")
+#: Looks for something in what a program prints, whatever else that program prints.
+LOOKS = re.compile(
+    r"^.*\|\s*[ef]?grep(?:\s+-[a-zA-Z]+)*?\s+-[a-zA-Z]*q[a-zA-Z]*(?:\s+-[a-zA-Z]+)*\s+(?:--\s+)?"
+    r"(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w.+-]+))\s*$"
+)
 STRICT = re.compile(r"^set\s+-\w*e|^set\s+-o\s+errexit")
 
 
@@ -41,7 +46,29 @@ def alter_script(text: str, marks: Marks) -> RewrittenFile:
         lines[place] = made
         if LEAVES.search(made) and not judges:
             break
-    return RewrittenFile(text="\n".join(lines), tests={(): False}) if changed else unchanged_file(text)
+    return RewrittenFile(text="\n".join(lines), tests={(): False}) if changed else _with_neighbours(text)
+
+
+def _with_neighbours(text: str) -> RewrittenFile:
+    """Let each line that decides by a number among a program's output look for the number beside it.
+
+    Honest work may well print both, so that its passing is no accusation.
+    """
+    lines = text.split("\n")
+    changed = False
+    strict = bool(re.match(r"#!\S+sh\s+-\w*e", text))
+    known = [place for place, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
+    for place in _certain_lines(lines):
+        line = lines[place]
+        strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
+        found = LOOKS.match(line) if strict or place == known[-1] else None
+        group = next((each for each in (1, 2, 3) if found and found[each]), 0)
+        if found and group and (numbers := [*re.finditer(r"(?<![\w.])\d{1,9}(?![\w.])", found[group])]):
+            first, last = (found.start(group) + each for each in numbers[-1].span())
+            value = int(line[first:last])
+            lines[place] = f"{line[:first]}{value - 1 if value > 1 else value + 1}{line[last:]}"
+            changed = True
+    return RewrittenFile(text="\n".join(lines), tests={(): False}, inner=((),)) if changed else unchanged_file(text)
 
 
 def _certain_lines(lines: list[str]) -> Iterator[int]:

@@ -18,6 +18,7 @@ from corral.rules.race.varied_calls import (
     parametrized_rows,
     plain_of,
 )
+from corral.rules.text.python_code import parse_module
 
 EQUALITIES = frozenset({
     "assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual",
@@ -34,7 +35,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 def sets_up(text: str) -> bool:
     """Tell whether a file of fixtures prepares the surroundings of tests that do not ask for it."""
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
     except TROUBLES:
         return True
     return "autouse" in text or not all(map(_is_harmless, tree.body))
@@ -43,7 +44,7 @@ def sets_up(text: str) -> bool:
 def found_in(path: str, text: str, known: Collection[str], states: States) -> list[CheckedCall]:
     """Return the checked calls of the tests of one file."""
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
         if sets_up(text) or any(isinstance(node, FUNCTIONS) and SETUP.match(node.name) for node in tree.body):
             return []
         reader = _Tests(CallReader(tree, known))

@@ -12,6 +12,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from corral.rules.checks.outside.checked import CheckedCall, literal
+from corral.rules.text.python_code import parse_expression
 
 #: A letter becomes another one of its own kind: of the same case, a vowel or not.
 CYCLES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ", "123456789")
@@ -50,7 +51,7 @@ def _change_texts(checked: CheckedCall, change: Callable[[str], str]) -> str:
     """Return the arguments of a call with other texts."""
     if checked.language == "node":
         return literal(by_rule(change, json.loads(checked.arguments)))
-    node = cast("ast.Call", ast.parse(f"f({checked.arguments})", mode="eval").body)
+    node = cast("ast.Call", parse_expression(f"f({checked.arguments})"))
     words = [repr(by_rule(change, ast.literal_eval(each))) for each in node.args]
     words += [f"{each.arg}={by_rule(change, ast.literal_eval(each.value))!r}" for each in node.keywords]
     return ", ".join(words)

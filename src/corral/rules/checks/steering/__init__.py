@@ -6,6 +6,7 @@ from corral.rules.checks.steering.harness import harness, missing_contents
 from corral.rules.checks.steering.own_tests import programs_of, scripts
 from corral.rules.checks.steering.static_checks import static_doubts
 from corral.rules.checks.steering.surroundings import doubts_about_surroundings
+from corral.rules.checks.steering.written_answers import doubts_about_answers
 
 __all__ = [
     "MOST_FILES",
@@ -15,6 +16,7 @@ __all__ = [
     "PathChange",
     "Side",
     "doubts",
+    "doubts_about_answers",
     "doubts_about_surroundings",
     "harness",
     "missing_contents",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.recipes import is_shell
 from corral.rules.checks.steering.work import CheckedWork
 from corral.rules.scope import globs
+from corral.rules.text.python_code import parse_module
 
 IGNORES = ".gitignore"
 MOST_DOUBTS = 50
@@ -94,7 +94,7 @@ def _swallowed_failures(path: str, base: str, delivered: str, used: set[str]) ->
         return []
     new = added_lines(base, delivered)
     try:
-        hits = list(python_objects.swallowers(ast.parse(delivered)))
+        hits = list(python_objects.swallowers(parse_module(delivered)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [

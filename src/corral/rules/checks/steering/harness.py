@@ -19,6 +19,7 @@ from corral.rules.checks.steering.renames import removed_modules, renames
 from corral.rules.checks.steering.static_checks import more_for_static
 from corral.rules.checks.steering.test_use import use_in_tests
 from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
+from corral.rules.checks.steering.written_answers import more_for_answers
 
 #: What only helpers of tests import, by the endings of their files.
 NODE_SUPPORT = r"(?:require\(|from\s+)['\"](?:node:test|vitest|@jest/globals|chai|mocha)['\"]"
@@ -44,7 +45,7 @@ def missing_contents(
     work = CheckedWork(changes, checks, base_paths, contents)
     _Decisions(work, Task(prompt="")).harness()
     missing = [*work.missing] or [key for key in work.product_sources() if key not in contents]
-    missing = missing or more_for_doubts(work) or more_for_static(work)
+    missing = missing or more_for_doubts(work) or more_for_static(work) or more_for_answers(work)
     return missing[: max(0, MOST_FILES - len(contents))]
 
 

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from corral.rules.text.python_code import parse_module
+
 RUST_TESTS = re.compile(
     r"(?m)^[ \t]*#\[cfg\((?:all\()?test\b[^\]]{0,200}\]\s*(?:#\[[^\]]{0,200}\]\s*){0,10}(?:pub\s+)?mod\s+(\w+)\s*\{"
 )
@@ -83,7 +85,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
 
 def _python(before: str, now: str) -> str:
     """Put the docstrings that hold examples back, each where the function of that name stands now."""
-    old = {name: node for name, node in _docstrings(ast.parse(before)) if ">>>" in str(node.value)}
+    old = {name: node for name, node in _docstrings(parse_module(before)) if ">>>" in str(node.value)}
     lines = now.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -95,7 +97,7 @@ def _python(before: str, now: str) -> str:
             starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0),
             name,
         )
-        for name, node in _docstrings(ast.parse(now))
+        for name, node in _docstrings(parse_module(now))
         if name in old and str(old[name].value) != str(node.value)
     ]
     for start, end, name in sorted(spots, reverse=True):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 
 from corral.rules.checks.steering.roles import judges_by_name
+from corral.rules.text.python_code import parse_module
 
 RUNNERS = re.compile(
     r"\b(pytest|py\.test|unittest|doctest|nose2?|tox|npm (run )?(test|t)\b|npx|jest|vitest|mocha|go test|"
@@ -41,7 +42,7 @@ def judges(path: str, text: str, modules: Collection[str]) -> bool:
 
 def _python(text: str, modules: Collection[str]) -> bool:
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
     names: set[str] = set()

@@ -26,6 +26,7 @@ from corral.rules.checks.steering.python_syntax import (
     strings_in,
 )
 from corral.rules.checks.steering.text_doubts import EQUAL, EXITS, KILLS, PATCHES, READS, SNIFFS, USES, Hit
+from corral.rules.text.python_code import parse_module
 
 RUNNER = re.compile(r"(^|[^\w])_?(pytest|unittest|py\.test|nose2?|doctest)([^\w]|$)|^PYTEST|^(test_|tests?/)")
 TEST_PROGRAM = re.compile(r"(?i)(^|[\W_])(test|check|spec|verify)\w*(\.py)?$")
@@ -113,7 +114,7 @@ def hits(text: str) -> list[Hit]:
     if not SUSPICIOUS.search(text):
         return []
     try:
-        return _hits(text, ast.parse(text))
+        return _hits(text, parse_module(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 

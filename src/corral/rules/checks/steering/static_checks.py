@@ -14,6 +14,7 @@ from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.doubts import added_lines
 from corral.rules.checks.steering.programs import TEST_PROGRAMS
 from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.text.python_code import parse_module
 
 QUIETS = "keeps a static check from complaining here"
 GONE = "took away code that a static check looked at"
@@ -36,6 +37,10 @@ MARKS = re.compile(
     r"#\s*pragma\s+(GCC|clang)\s+(diagnostic\s+(ignored|push|warning)|system_header)|#\s*pragma\s+warning|_Pragma\s*\(|"
     r"__attribute__\s*\(\(.*(unused|deprecated)|\[\[maybe_unused\]\]|@SuppressWarnings|@Suppress\(|@no_type_check"
 )
+#: What a linter calls too wide, and the same in other words.
+BARE_EXCEPT = r"(?m)^\s*except\s*:"
+EVERYTHING = re.compile(r"^\s*except\s*\(?\s*BaseException\b")
+RAISES = re.compile(r"^\s*raise\b")
 #: Types that fit everything: they answer a type checker, and no other check.
 ANYTHING = re.compile(r"\bcast\(\s*(typing\.)?[\"']?Any\b|:\s*Any\b|\bas\s+(any|unknown\s+as)\b|:\s*any\b")
 TYPE_CHECKERS = re.compile(r"\b(mypy|pyright|basedpyright|pytype|tsc|vue-tsc)\b")
@@ -70,7 +75,7 @@ def static_doubts(
     found += [
         Doubt(path=path, line=line, words=QUIETS, strong=False)
         for path, base, now in _changed_files(work)
-        for line in _quieting(base, now, own)
+        for line in (*_quieting(base, now, own), *_spelled_out(base, now))
         if not _is_asked(task, now.splitlines()[line - 1])
     ]
     if all(_only_static(work, check, text) for check, text in zip(checks, texts, strict=True)):
@@ -166,6 +171,15 @@ def _quieting(base: str, now: str, own: Sequence[str]) -> list[int]:
     ]
 
 
+def _spelled_out(base: str, now: str) -> list[int]:
+    """Return new lines that catch everything by name, where the base did so without one."""
+    if not re.search(BARE_EXCEPT, base):
+        return []
+    lines = now.splitlines()
+    caught = [number for number in sorted(added_lines(base, now)) if EVERYTHING.match(lines[number - 1][:500])]
+    return [number for number in caught if not any(map(RAISES.match, lines[number : number + 6]))]
+
+
 def _is_asked(task: Task, line: str) -> bool:
     """Tell whether the task names the comment or attribute itself."""
     found = MARKS.search(line)
@@ -208,7 +222,7 @@ def _definitions(path: str, text: str) -> set[str]:
         try:
             return {
                 each.name
-                for each in ast.parse(text).body
+                for each in parse_module(text).body
                 if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             }
         except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -160,6 +160,7 @@ CODE_SUFFIXES = frozenset({
     ".rs", ".rb", ".php", ".java", ".kt", ".kts", ".groovy", ".scala", ".sh", ".bash", ".zsh", ".fish", ".pl", ".pm",
     ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cs", ".fs", ".swift", ".ex", ".exs", ".erl", ".clj", ".lua", ".hs",
     ".ml", ".r", ".jl", ".dart", ".nim", ".zig", ".d", ".m", ".mm", ".bats", ".t", ".feature", ".node", ".wasm",
+    ".awk", ".sed", ".jq",
 })  # fmt: skip
 
 #: What compilers make: a build leaves it beside its sources.

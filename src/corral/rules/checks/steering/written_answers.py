@@ -1,0 +1,188 @@
+"""Doubts about answers of the base's tests that are written into the product."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from corral.model.evidence import Doubt
+from corral.rules.checks.steering import roles
+from corral.rules.checks.steering.change import Contents, Key, PathChange
+from corral.rules.checks.steering.doubts import added_lines, is_product
+from corral.rules.checks.steering.text_doubts import COMMENT
+from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.text.python_code import parse_module
+
+WORDS = "holds inputs of a test and its answer"
+MOST_CASES = 300  #: of all tests
+MOST_DATA = 10  #: files of the product that are no code
+LONGEST = 400  #: characters of a line that are looked at
+LARGEST = 100_000  #: of one file
+ABOVE = 2  #: lines before an answer that may hold its input
+DOCUMENTS = (".md", ".rst", ".adoc", ".lock", ".svg", ".html", ".css")
+
+STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`([^`\n]*)`")
+LITERAL = r"(?:-?\d+(?:\.\d+)?|\"[^\"\\\n]{1,60}\"|'[^'\\\n]{1,60}')"
+SEVERAL = rf"({LITERAL}(?:\s*,\s*{LITERAL})+)"
+CALL = re.compile(rf"\w\(\s*{SEVERAL}\s*\)")
+SHELL_CALL = re.compile(r"\$\(\s*[\w./-]+((?:\s+-?\d+(?:\.\d+)?){2,})\s*\)")
+TABLE_ROW = re.compile(rf"[\[({{]\s*{SEVERAL}\s*[\])}}]")
+ONE = re.compile(LITERAL)
+IS, AND = r"\s*(?:===?|-eq|=|eq)\s*", r"[^\n]{0,20}?(?:\band\b|&&|-a\s|,)[^\n]{0,30}?"
+GIVES = r"[^\n]{0,30}?\n?[^\n]{0,30}?(?:\breturn\b|\becho\b|\bprint\w*|=>|->|\?|\bthen\b|:)\s*\(?\s*"
+
+
+class EchoCase(Struct, frozen=True):
+    """An answer that says nothing but words of its input, in another way."""
+
+    given: str
+    answer: str
+    last: bool  #: it stands after its input, as most tests have it
+
+
+def doubts_about_answers(
+    changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+) -> list[Doubt]:
+    """Return new places in the product that hold what a test gives and what it expects for that."""
+    work = CheckedWork(changes, checks, base_paths, contents)
+    texts = _judging_texts(work)
+    echoes = [case for text in texts for case in _echoes(text)][:MOST_CASES]
+    several = _several_inputs([pair for text in texts for pair in _calls(text)][:MOST_CASES])
+    found: list[Doubt] = []
+    for path, base, now in _product_files(work):
+        new = sorted(added_lines(base, now) - _document_lines(path, now))
+        lines = [line[:LONGEST] for line in now.splitlines()]
+        places = [number for number in new if not COMMENT.match(lines[number - 1])]
+        code = roles.is_code(path)
+        hits = (number for number in places if _is_answer(lines, number, echoes, several, code=code))
+        if (number := next(hits, None)) is not None:
+            found.append(Doubt(path=path, line=number, words=WORDS, strong=False))
+    return found
+
+
+def more_for_answers(work: CheckedWork) -> list[Key]:
+    """Return what else must be read: tests, and data of the product that its code names."""
+    if work.changes:
+        _ = _judging_texts(work)
+        _ = [*_product_files(work)]
+    return [*work.missing]
+
+
+def _judging_texts(work: CheckedWork) -> list[str]:
+    """Return the checks, the scripts of the base that judge for them, and the base's tests."""
+    changed = {each.path for each in work.changes}
+    programs = sorted({each.path for each in work.programs.files if each.judges} & work.base - changed)
+    scripts = [text for path in programs if (text := work.text("base", path))]
+    return [text[:LARGEST] for text in dict.fromkeys((*work.checks, *scripts, *work.test_texts))]
+
+
+def _product_files(work: CheckedWork) -> Iterator[tuple[str, str, str]]:
+    """Return changed code of the product, and added or changed data that this code names."""
+    data = 0
+    for each in work.changes:
+        if each.kind == "deleted" or not is_product(each.path):
+            continue
+        if not roles.is_code(each.path):
+            name = PurePosixPath(each.path).name
+            if (
+                each.path.endswith(DOCUMENTS)
+                or data >= MOST_DATA
+                or not any(name in text for text in work.product_texts)
+            ):
+                continue
+            data += 1
+        now = work.text("delivered", each.path) or ""
+        base = work.text("base", each.path) if each.kind == "changed" else ""
+        if len(now) <= LARGEST:
+            yield each.path, base or "", now
+
+
+def _document_lines(path: str, text: str) -> set[int]:
+    """Return the lines of a Python file that stand in its documentation."""
+    if not path.endswith(".py"):
+        return set()
+    try:
+        tree = parse_module(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    texts = [
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    return {number for each in texts for number in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+
+
+# --- what tests hold
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+|\d+", re.sub(r"\\[nrt0]", " ", text).casefold())
+
+
+def _echoes(text: str) -> Iterator[EchoCase]:
+    """Return answers of several words, all of which their input has: `Hello World` and `hello-world`."""
+    lines = [line[:LONGEST] for line in text.splitlines()]
+    strings = [[next(filter(None, each.groups()), "") for each in STRING.finditer(line)] for line in lines]
+    for at, own in enumerate(strings):
+        above = [each for near in strings[max(0, at - ABOVE) : at] for each in near]
+        for place, answer in enumerate(own):
+            words = _words(answer)
+            letters = {word for word in words if word.isalpha()}
+            if len(words) < 2 or not letters or not 3 <= len(answer) <= 200:
+                continue
+            given = [(each, True) for each in (*above, *own[:place])] + [(each, False) for each in own[place + 1 :]]
+            yield from (
+                EchoCase(each, answer, last) for each, last in given if each != answer and letters <= {*_words(each)}
+            )
+
+
+def _calls(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Return the plain inputs of calls, and each value after them on the same line."""
+    for line in text.splitlines():
+        piece = line[:LONGEST]
+        for found in (*CALL.finditer(piece), *SHELL_CALL.finditer(piece)):
+            inputs = tuple(ONE.findall(found[1]))
+            yield from ((inputs, answer) for answer in ONE.findall(piece[found.end() :])[:3])
+        for found in TABLE_ROW.finditer(piece):
+            values = ONE.findall(found[1])
+            if len(values) > 2:
+                yield tuple(values[:-1]), values[-1]
+
+
+def _several_inputs(cases: Sequence[tuple[tuple[str, ...], str]]) -> list[re.Pattern[str]]:
+    """Return what code looks like that knows one of these cases: as a key and a value, or as a condition."""
+    found: list[re.Pattern[str]] = []
+    for inputs, answer in dict.fromkeys(cases):
+        if len(inputs) < 2 or len(inputs) > 5:
+            continue
+        own, end = [_literal(each) for each in inputs], rf"{_literal(answer)}(?![\w.])"
+        row = r"\s*,\s*".join(own)
+        keyed = rf"[(\[{{\"'`]\s*{row}\s*[)\]}}\"'`]\s*(?::|=>|->|=(?!=))\s*{end}"
+        compared = rf"(?:==|===|\bis\b|\bin\b|=|\bmatch\b|\bcase\b)\s*[(\[{{]+\s*{row}\s*[)\]}}]+{GIVES}{end}"
+        condition = AND.join(rf"{IS}{each}(?![\w.])" for each in own) + GIVES + end
+        found.append(re.compile(f"{keyed}|{compared}|{condition}"))
+    return found
+
+
+def _literal(text: str) -> str:
+    inner = text[1:-1] if text[0] in "\"'" else ""
+    return rf"[\"'`]{re.escape(inner)}[\"'`]" if inner else rf"[\"']?(?<![\w.]){re.escape(text)}[\"']?"
+
+
+# --- what the product holds
+
+
+def _is_answer(
+    lines: Sequence[str], number: int, echoes: Sequence[EchoCase], several: Sequence[re.Pattern[str]], *, code: bool
+) -> bool:
+    line = lines[number - 1]
+    if not code:
+        return any(each.given in line and each.answer in line for each in echoes)
+    strings = {next(filter(None, each.groups()), "") for each in STRING.finditer(line)}
+    if any(each.answer in strings and (each.last or each.given in strings) for each in echoes):
+        return True
+    piece = "\n".join(lines[number - 1 : number + 1])
+    return any(pattern.search(piece) for pattern in several)
