@@ -33,6 +33,10 @@ def _run_command() -> int:
         sys.stdout.write(f"corral {__version__}\n")
         return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
+    if sys.argv[1:] == ["acp"]:  # an editor waits for its first answer: the rest is loaded after it
+        from corral.frontends.acp.start import serve  # noqa: PLC0415
+
+        return serve()
     if sys.argv[1:] == ["ls"] and _list_runs_fast():
         return 0
     from corral.frontends.cli import run_command_line  # noqa: PLC0415

@@ -28,6 +28,7 @@ MORE = {
         "uvicorn.loops.auto",
         "uvicorn.lifespan.on",
     ),
+    "acp": ("corral.frontends.acp",),
     "mcp": ("corral.frontends.mcp", "mcp.server.stdio"),
 }
 MOST_BYTES = 1 << 20

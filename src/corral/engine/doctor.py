@@ -95,6 +95,24 @@ async def list_agents(context: Context, *, strict: bool = True) -> list[AgentRep
     return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
 
 
+def installed_names(context: Context, folder: Path) -> list[str]:
+    """Return the agents whose programs lie on this machine, by name; no program is started to find out."""
+    settings = context.settings.load(folder)
+    return [name for name in agents.names(settings.agents) if _is_installed(name, settings)]
+
+
+def _is_installed(name: str, settings: Config) -> bool:
+    try:
+        agent, profile = locate_agent(name, settings)
+        programs = agent.facts.programs
+        if not programs or programs[0] in PLAYERS:
+            return False
+        ResolvedAgent(name, agent, profile, {}).program(profile.program or programs[0])
+    except CorralError:
+        return False
+    return True
+
+
 def _load(context: Context, *, strict: bool) -> Config:
     here = Path.cwd()
     file = context.settings.file(here)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
     from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
+    from corral.engine.chats import Chats
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.inbox.inbox import Inbox
@@ -110,6 +111,13 @@ class Engine:
         from corral.engine.queue.schedules import Schedules  # noqa: PLC0415
 
         return Schedules(self._store, self.requests)
+
+    @property
+    def chats(self) -> Chats:
+        """Conversations in editors."""
+        from corral.engine.chats import Chats  # noqa: PLC0415
+
+        return Chats(self._store)
 
     @cached_property
     def control(self) -> Control:
@@ -233,6 +241,12 @@ class Engine:
 
         return await doctor.list_agents(self._context, strict=strict)
 
+    def installed_agents(self, folder: Path) -> list[str]:
+        """Return the agents whose programs lie on this machine, by name; no program is started to find out."""
+        from corral.engine import doctor  # noqa: PLC0415
+
+        return doctor.installed_names(self._context, folder)
+
     def _with_expiry(self, name: str) -> str:
         """Return the id of a run that is about to be changed, after what waited in it until its deadline has ended."""
         from corral.engine.inbox import expiry  # noqa: PLC0415
@@ -318,3 +332,13 @@ class Engine:
         self.active_runs.own(run)
         redo.redo_nodes(self._store, run, node, say)
         return await self.execute(run, listen, patient=patient)
+
+    async def retry_apart(self, name: str, node: str | None, say: Say = _ignore_text) -> str:
+        """Do as `retry` does, in a process of its own; return the run once that drives it."""
+        from corral.engine.planning import redo  # noqa: PLC0415
+
+        run = self._with_expiry(name)
+        self.active_runs.own(run)
+        redo.redo_nodes(self._store, run, node, say)
+        await self.active_runs.detach(run)
+        return run

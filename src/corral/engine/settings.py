@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 from corral.config import loader
-from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder
+from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder, user_file
 from corral.config.settings import Config
 from corral.model.errors import BadRequest
 from corral.world.trust import Trust
+
+AGENT_KEY = re.compile(r"\s*agent\s*=")
 
 
 class Settings:
@@ -32,6 +36,26 @@ class Settings:
         """Return what holds for this person in a folder; what is not trusted there is left out."""
         file = self.file(folder)
         return loader.load(file.parent if file else None)
+
+    def set_default_agent(self, name: str) -> Path:
+        """Make an agent the usual one in the user's own settings; return that file."""
+        file = user_file()
+        lines = file.read_text(encoding="utf-8").splitlines() if is_file(file) else []
+        head = next((place for place, line in enumerate(lines) if line.strip() == "[defaults]"), None)
+        if head is None:
+            lines += [*([""] if lines else []), "[defaults]"]
+            head = len(lines) - 1
+        table = [place for place, line in enumerate(lines) if place > head and line.startswith("[")]
+        ours = range(head + 1, table[0] if table else len(lines))
+        kept = [line for place, line in enumerate(lines) if place not in ours or not AGENT_KEY.match(line)]
+        kept.insert(head + 1, f'agent = "{name}"')
+        text = "\n".join(kept) + "\n"
+        tomllib.loads(text)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = file.with_suffix(".new")
+        whole.write_text(text, encoding="utf-8")
+        whole.replace(file)
+        return file
 
     def trust(self, file: Path, content: bytes) -> None:
         """Remember that the person trusts this file with this content, and what it starts as that is now."""

@@ -29,6 +29,7 @@ class Request(Struct, frozen=True, kw_only=True):
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    no_checks: bool = False  #: the checks that settings name do not count
     select: Select | None = None
     scorers: tuple[str, ...] = ()
     judge: str | None = None

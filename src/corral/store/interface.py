@@ -24,6 +24,7 @@ from corral.model import (
     Tokens,
     TrackRecord,
 )  # fmt: skip
+from corral.model.chat import ChatRecord
 from corral.model.errors import ReadOnlyStore, StoreTrouble
 from corral.model.events import Event, StoredEvent
 from corral.model.flow import TaskType
@@ -169,6 +170,15 @@ class AutomationStore(Protocol):
     def delivery_counts(self) -> dict[str, int]: ...
 
 
+class ChatStore(Protocol):
+    """Conversations in editors."""
+
+    def put(self, record: ChatRecord) -> None: ...
+    def find(self, name: str) -> ChatRecord | None: ...
+    def page(self, folder: str | None, before: tuple[float, str], most: int) -> list[ChatRecord]: ...
+    def drop(self, name: str) -> bool: ...
+
+
 class HistoryStore(Protocol):
     """How attempts went before, and results of checks that need not be run again."""
 
@@ -298,6 +308,8 @@ class Store(Protocol):
     def automation(self) -> AutomationStore: ...
     @property
     def memory(self) -> MemoryStore: ...
+    @property
+    def chats(self) -> ChatStore: ...
     @property
     def history(self) -> HistoryStore: ...
     @property

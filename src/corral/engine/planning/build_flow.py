@@ -184,7 +184,7 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         prompt=prompt,
         type=request.type,
         files=request.files,
-        checks=request.checks or settings.defaults.checks,
+        checks=request.checks or (() if request.no_checks else settings.defaults.checks),
         role=request.role,
         skills=tuple((name, "") for name in request.skills),
         read_only=request.read_only,

@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trigger": ("trigger", "Have a server start a task when it is called, or when a branch moves."),
     "token": ("serve", "Say who may use the server: make, list and revoke tokens."),
     "mcp": ("mcp", "Let your agent use corral: MCP on stdio."),
+    "acp": ("acp", "Be an agent of your editor: ACP on stdio."),
     "export": ("look", "Print everything that is stored, as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }

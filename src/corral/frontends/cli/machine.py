@@ -63,7 +63,7 @@ def doctor(*, new_store: bool, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode(report).decode())
     else:
-        click.echo("\n".join(_report(report)))
+        click.echo("\n".join(report_lines(report)))
     return 0 if report.ok else 1
 
 
@@ -92,7 +92,7 @@ def _table(found: Sequence[AgentReport]) -> list[str]:
     return lines
 
 
-def _report(report: Doctor) -> list[str]:
+def report_lines(report: Doctor) -> list[str]:
     lines = [*_table(report.agents), ""]
     for part in report.parts:
         lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")

@@ -1,4 +1,4 @@
-"""How attempts went before: of each agent, of checks, and the limits of accounts."""
+"""How attempts went before: of each agent, of checks, in conversations; and the limits of accounts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import cast
 import msgspec
 
 from corral.model import ENCODER, CheckObservation, TrackRecord
+from corral.model.chat import ChatRecord
 from corral.model.flow import TaskType
 from corral.model.money import Quota, QuotaWindow
 from corral.store.sqlite.database import Database
 
 MINUTE = 60.0
+EMPTY_CHAT_SECONDS = 7 * 86_400.0  #: how long a conversation without a prompt is kept
 
 
 class SqliteAccounts:
@@ -99,3 +101,35 @@ class SqliteHistory:
         with self._store.transaction():
             self._store.do("forget_suites", before=now - KEPT_SECONDS)
             self._store.do("keep_suite", key=key, at=now, results=ENCODER.encode(results))
+
+
+class SqliteChats:
+    """Conversations in editors."""
+
+    def __init__(self, store: Database) -> None:
+        self._store = store
+
+    def put(self, record: ChatRecord) -> None:
+        with self._store.transaction():
+            self._store.do("drop_empty_chats", before=record.updated - EMPTY_CHAT_SECONDS)
+            self._store.do(
+                "put_chat",
+                id=record.id,
+                folder=record.folder,
+                updated=record.updated,
+                empty=int(not record.runs),
+                record=ENCODER.encode(record),
+            )
+
+    def find(self, name: str) -> ChatRecord | None:
+        rows = self._store.rows("chat", id=name)
+        return msgspec.json.decode(rows[0]["record"], type=ChatRecord) if rows else None
+
+    def page(self, folder: str | None, before: tuple[float, str], most: int) -> list[ChatRecord]:
+        """Return conversations of a folder, or of all, that have a prompt, newest first."""
+        rows = self._store.rows("chats", folder=folder or "", before=before[0], before_id=before[1], most=most)
+        return [msgspec.json.decode(row["record"], type=ChatRecord) for row in rows]
+
+    def drop(self, name: str) -> bool:
+        with self._store.transaction():
+            return self._store.do("drop_chat", id=name) == 1

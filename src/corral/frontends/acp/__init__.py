@@ -1,0 +1,1 @@
+"""LISTEN: an agent of the Agent Client Protocol on stdio, for editors."""

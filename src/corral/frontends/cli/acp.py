@@ -1,0 +1,52 @@
+"""`corral acp`: the engine for editors, by ACP on stdio; and the choice of a default agent, on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from corral.model.errors import BadRequest
+
+
+@click.command()
+@click.option(
+    "--ask-seconds",
+    type=click.FloatRange(min=0.1),
+    metavar="N",
+    help="How long the editor may take to answer a question; then it stays in the inbox.  [600]",
+)
+@click.option("--setup", is_flag=True, help="Look what can run here, and choose a default agent, on a terminal.")
+def acp(*, ask_seconds: float | None, setup: bool) -> int:
+    """Serve ACP on stdin and stdout: start it from your editor, not by hand.
+
+    Zed: "agent_servers": {"Corral": {"type": "custom", "command": "corral", "args": ["acp"]}}
+    """
+    if setup:
+        return choose_agent()
+    if sys.stdin.isatty():
+        click.echo("this speaks ACP, not with people; an editor starts it: see docs/guides/editors.md", err=True)
+    from corral.frontends.acp.start import serve  # noqa: PLC0415 -- it takes a while to load
+
+    return serve(ask_seconds)
+
+
+def choose_agent() -> int:
+    """Show what can run here, and ask which agent is the usual one."""
+    from corral.engine.engine import Engine  # noqa: PLC0415 -- an editor waits: it is loaded when it is needed
+    from corral.frontends.cli.machine import report_lines  # noqa: PLC0415
+
+    if not sys.stdin.isatty():
+        raise BadRequest("--setup asks questions, and there is no terminal", hint="corral doctor shows the same")
+    engine = Engine()
+    report = asyncio.run(engine.examine())
+    click.echo("\n".join(report_lines(report)))
+    names = engine.installed_agents(Path.cwd())
+    if not names:
+        return 1
+    usual = engine.settings.load(Path.cwd()).defaults.agent
+    chosen = click.prompt("\nDefault agent", type=click.Choice(names), default=usual if usual in names else names[0])
+    click.echo(f"{chosen} is the default agent now: {engine.settings.set_default_agent(chosen)}")
+    return 0 if report.ok else 1
