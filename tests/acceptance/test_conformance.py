@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig.command import Corral
 from tests.rig.suites import SUITES
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
@@ -38,4 +39,4 @@ def _parameters(agent: str, case: str) -> object:
 
 @pytest.mark.parametrize(("agent", "case"), [_parameters(agent, case) for agent, case in TRIED])
 def test_it_conforms(agent: str, case: str, tmp_path: Path) -> None:
-    SUITES[agent].check(case, tmp_path)
+    SUITES[agent].check(case, tmp_path, Corral)

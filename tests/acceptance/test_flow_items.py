@@ -6,6 +6,7 @@ import pytest
 
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, run_flow, statuses, winner, write
+from tests.rig.server import waits_for
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -56,16 +57,18 @@ def test_what_commands_print_decides_what_is_done(corral: Corral) -> None:
 
 KILLED = """
 nodes:
-  each: {matrix: {n: [1, 2, 3]}, run: "echo n{{matrix.n}}; test {{matrix.n}} != 3 || sleep 3"}
+  each: {matrix: {n: [1, 2, 3]}, run: "echo n{{matrix.n}}; test {{matrix.n}} != 3 || { WAITS; }"}
   poll:
-    run: "echo x >> count; n=$(wc -l < count); test $n -ge 3 || { test $n = 1 || sleep 3; exit 1; }"
+    run: "echo x >> count; n=$(wc -l < count); test $n -ge 3 || { test $n = 1 || { WAITS; }; exit 1; }"
     repeat: {until: success, most: 9}
 """
 
 
 def test_after_a_kill_in_a_matrix_and_in_rounds_nothing_finished_is_done_again(corral: Corral) -> None:
-    repo = corral.repo()
-    file = write(corral, KILLED)
+    repo, signs = corral.repo(), corral.root / "signs"
+    signs.mkdir()
+    corral.config(f'[scope]\nread = ["**", "{signs}"]')
+    file = write(corral, KILLED.replace("WAITS", waits_for(signs / "go")))
     before: dict[str, dict[str, Any]] = {}
 
     def half_done() -> bool:
@@ -76,6 +79,7 @@ def test_after_a_kill_in_a_matrix_and_in_rounds_nothing_finished_is_done_again(c
 
     with corral.going("flow", "run", file, "--repo", repo.folder, "--json"):
         until(half_done, "a part of it is done")  # killed here
+    (signs / "go").touch()
     run = corral("ls", "--json").json[0]["run"]
     outcome = corral("resume", run, "--json")
     assert outcome.code == 0, outcome

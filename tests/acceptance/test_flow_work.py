@@ -186,7 +186,7 @@ def test_checks_timeouts_and_who_steps_in_are_each_nodes_own(corral: Corral, rep
         repo,
         """
 nodes:
-  slow: {task: "DO: echo half > half.txt; sleep 60", timeout: 2s}
+  slow: {task: "DO: echo half > half.txt; sleep 60", timeout: 5s}
   silent: {task: "DO: sleep 60", idle: 2s}
   checked: {task: "DO: echo c > c.txt", checks: ["test -f c.txt", "echo no; exit 4"]}
   swapped: {agent: broken, fallback: [spare], task: "work"}

@@ -249,7 +249,7 @@ def test_a_schedule_starts_runs_within_its_limits(server: Server, repo: Repo) ->
     )
     shown = server.ask("GET", "schedules").json[0]
     assert shown["next"] > shown.get("last_at", "") if shown["last_at"] else shown["next"]
-    run = until(lambda: server.client.runs(q="every minute").runs, "the clock started it", seconds=90)[0].run
+    run = until(lambda: server.client.runs(q="every minute").runs, "the clock started it")[0].run
     until(lambda: server.client.show(run).status == "done", "it is done")
     assert server.ask("GET", "schedules").json[0]["last"] == run
     assert server.ask("DELETE", "schedules/often").status == 204

@@ -25,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def spoken(server: Server, data: bytes) -> bytes:
     """Send bytes and return what comes back until the server hangs up."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         found = b""
@@ -113,7 +113,7 @@ def test_what_is_no_http_is_answered_without_a_traceback(server: Server, data: b
 
 def test_a_body_that_breaks_off_after_the_answer_leaves_no_traceback(server: Server) -> None:
     head = b"POST /api/v1/nothing HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nTransfer-Encoding: chunked\r\n\r\n" % server.port
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(head)
         assert connection.recv(65536).startswith(b"HTTP/1.1 4")
         connection.sendall(b"zz\r\nrubbish\r\n\r\n")

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
-from tests.rig.server import Server, serving
+from tests.rig.server import Server, serving, waits_for
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -149,8 +149,12 @@ def test_a_stuck_reader_holds_nobody_up(server: Server, repo: Repo) -> None:
 
 
 def test_two_hundred_viewers_see_the_same(server: Server, repo: Repo) -> None:
-    run = submitted(server, repo, "sleep 3; for i in $(seq 20); do echo line $i; done")
+    signs = server.corral.root / "signs"
+    signs.mkdir()
+    server.corral.config(f'[scope]\nread = ["**", "{signs}"]')
+    run = submitted(server, repo, f"{waits_for(signs / 'go')}; for i in $(seq 20); do echo line $i; done")
     streams = [server.stream(f"runs/{run}/events") for _ in range(200)]
+    (signs / "go").touch()  # all of them watch
     counts: list[int] = []
 
     def read(number: int) -> None:

@@ -142,7 +142,7 @@ def test_an_ordinary_user_takes_a_stuck_run_over(person: Person) -> None:
 def test_a_server_takes_over_the_run_of_a_process_that_hangs(corral: Corral, repo: Repo) -> None:
     with stuck(corral, repo) as (going, run), serving(corral, corral.root):
         let_lease_run_out(corral)
-        until(lambda: corral("show", run, "--json").json["status"] == "done", "the server ends the run", 120)
+        until(lambda: corral("show", run, "--json").json["status"] == "done", "the server ends the run")
         assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(corral, going)
 
@@ -171,7 +171,7 @@ def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(cor
                     going.signal(signal.SIGCONT)
             return False
 
-        until(collects, "it collects", 60)
+        until(collects, "it collects")
         run = corral("ls", "--json").json[0]["run"]
         outcome = corral("stop", run, "--force", "--json")
         assert outcome.json["status"] == "stopped", outcome

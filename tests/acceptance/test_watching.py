@@ -127,7 +127,7 @@ def test_an_impatient_person_presses_twice(corral: Corral, repo: Repo, sign: str
 def test_a_limit_ends_the_whole_tree_and_saves_the_work(
     corral: Corral, repo: Repo, sign: str, limit: str, words: str
 ) -> None:
-    outcome = corral.run(repo, "t", "--agent", "slow", limit, "2s", "--retries", "0")
+    outcome = corral.run(repo, "t", "--agent", "slow", limit, "5s", "--retries", "0")
     assert outcome.code == 1, outcome
     assert outcome.attempt["error"]["message"].startswith(f"it was {words}" if words[:3] == "not" else f"it {words}")
     assert limit in outcome.attempt["error"]["hint"]

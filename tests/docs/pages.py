@@ -61,10 +61,12 @@ def run(lines: list[Line], folder: Path) -> list[Outcome]:
     home, state, results, programs = (folder / name for name in ("ada", "state", "results", "programs"))
     for made in (home, state, results, programs):
         made.mkdir(parents=True)
-    _provide_command(programs / "corral", lines)
+    (programs / "corral").write_text(f'#!/bin/sh\nexec {shlex.join(PRELOADED.stand_in(PROGRAM))} "$@"\n')
+    (programs / "corral").chmod(0o755)
+    ends = any("kill -9" in line.command for line in lines)
     (home / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@example.org\n[init]\ndefaultBranch = main\n")
     script = "\n".join(
-        f"{{ {line.command}\n}} >{results}/{place}.out 2>&1\necho $? >{results}/{place}.code"
+        f"{{ {_with_command(line, ends)}\n}} >{results}/{place}.out 2>&1\necho $? >{results}/{place}.code"
         for place, line in enumerate(lines)
     )
     env = {
@@ -85,13 +87,10 @@ def run(lines: list[Line], folder: Path) -> list[Outcome]:
     return [_outcome(results, place) for place in range(len(lines))]
 
 
-def _provide_command(place: Path, lines: list[Line]) -> None:
-    """Put the command there: forked for each line, or itself where a page ends its process."""
-    if any(re.search(r"\bkill\b", line.command) for line in lines):
-        place.symlink_to(PROGRAM)
-        return
-    place.write_text(f'#!/bin/sh\nexec {shlex.join(PRELOADED.stand_in(PROGRAM))} "$@"\n')
-    place.chmod(0o755)
+def _with_command(line: Line, ends: bool) -> str:
+    """Return a line with the installed command instead of a forked one: in the background, where a page kills it."""
+    itself = ends and line.command.startswith("corral ") and line.command.endswith("&")
+    return f"PATH={shlex.quote(str(PROGRAM.parent))}:$PATH {line.command}" if itself else line.command
 
 
 def _outcome(results: Path, place: int) -> Outcome:
@@ -117,6 +116,7 @@ CHANGING = (
     (re.compile(r"\b[0-9a-f]{40}\b"), "COMMIT"),
     (re.compile(r"(from|at|->|main:) [0-9a-f]{12}\b"), r"\1 COMMIT"),
     (re.compile(r"\b0[0-9a-hjkmnp-tv-z]{11}\b"), "RUN"),
+    (re.compile(r"\blocalhost:\d{4,5}\b"), "localhost:PORT"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+]+"), "MOMENT"),
     (re.compile(r"^\d\d:\d\d:\d\d"), "TIME"),
     (re.compile(r"/20\d{6}/"), "/DATE/"),

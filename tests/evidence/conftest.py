@@ -1,6 +1,7 @@
 """What the tables of evidence share: programs that checks use, and one state folder per process."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,10 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def own_trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    return Trial(tmp_path_factory.mktemp("trial"))
+def own_trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    folder = tmp_path_factory.mktemp("trial")
+    yield Trial(folder)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

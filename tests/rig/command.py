@@ -76,6 +76,8 @@ class Corral(TerminalUser):
                     process.kill()
                 process.communicate(timeout=TIMEOUT_SECONDS)
 
+    in_background = going
+
     def start(
         self,
         *arguments: str | Path,

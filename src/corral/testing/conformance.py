@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from corral.testing.cases import CASES
+from corral.testing.command import TerminalUser
 from corral.testing.stage import AgentSetup, Stage
 
 
@@ -26,9 +27,9 @@ class Conformance(AgentSetup):
         """What can be tried on it: all but what it leaves out."""
         return tuple(case for case in CASES if case not in self.leaves_out)
 
-    def check(self, case: str, folder: Path) -> None:
-        """Try one case in a fresh home below `folder`."""
-        CASES[case](Stage(self, folder))
+    def check(self, case: str, folder: Path, user: Callable[[Path], TerminalUser] = TerminalUser) -> None:
+        """Try one case in a fresh home below `folder`; `user` is who types the commands."""
+        CASES[case](Stage(self, folder, user))
 
 
 def report(suite: Conformance, cases: Sequence[str], say: Callable[[str], object] = sys.stdout.write) -> bool:

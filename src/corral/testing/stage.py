@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,9 @@ class AgentSetup:
 class Stage:
     """One case of one agent: a person with a fresh home, a repository, and the agent set up."""
 
-    def __init__(self, suite: AgentSetup, folder: Path) -> None:
+    def __init__(self, suite: AgentSetup, folder: Path, user: Callable[[Path], TerminalUser] = TerminalUser) -> None:
         self.suite = suite
-        self.corral = TerminalUser(folder / "home")
+        self.corral = user(folder / "home")
         self.corral.env["PATH"] = ":".join([*suite.path, self.corral.env["PATH"]])
         self.corral.env |= {suite.key: KEY, **suite.env}
         self.repo = make_repository(folder / "repository", {"a.txt": "one\n"})

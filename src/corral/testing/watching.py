@@ -16,17 +16,18 @@ PATIENCE_SECONDS = 200.0
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE_SECONDS) -> T:
     """Return the first true answer of `condition`; give up loudly after `seconds`."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while True:
         asked = time.monotonic()
         answer = condition()
         if answer:
             return answer
         now = time.monotonic()
-        if now > deadline:
+        if now > begun + seconds:
             raise AssertionError(f"waited {seconds:.0f} s in vain: {what}")
-        # Whoever asks by starting a program must not take the processor from the one that is waited for.
-        time.sleep(min(max(0.02, 2 * (now - asked)), 2.0))
+        # Whoever asks by starting a program must not take the processor from the one that is waited for: the longer
+        # it takes already, the less.
+        time.sleep(min(max(0.02, (2 + now - begun) * (now - asked)), 2.0))
 
 
 def tagged_processes(sign: str) -> list[int]:
