@@ -6,7 +6,7 @@ import contextlib
 import time
 from pathlib import PurePath
 
-from corral.attempt import base_commit, briefing, hooks
+from corral.attempt import artifacts, base_commit, briefing, hooks
 from corral.attempt.admission import Admission
 from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.agent_questions import AgentQuestions
@@ -84,7 +84,11 @@ class AgentWork:
         self.toolbox.children.go_on()
         messages = self._letterbox(resolved)
         others = messages.words() if messages and not record.continues else ""
-        told = "\n\n".join(filter(None, (told, self.toolbox.children.words(), others)))
+        files = "" if record.continues else artifacts.hand_over(
+            self.events.store, record.run, self.node, self.machine, self.workspace
+        )  # fmt: skip
+        files = "" if self.node.kind == "run" else files  # a command is run as it is written
+        told = "\n\n".join(filter(None, (told, files, self.toolbox.children.words(), others)))
         told = self._turns.with_output_instruction(told, resolved)
         for note in await self.machine.fit(self.workspace):
             self.events.emit(Noted(note))

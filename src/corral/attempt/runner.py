@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.attempt import memory
+from corral.attempt import artifacts, memory
 from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
@@ -108,6 +108,9 @@ class AttemptRunner:
         )
         if taken.left:
             self._keep_workspace(taken.left)
+        wrong = artifacts.collect(self.events, self.node, self.machine, self.workspace, self.host.state)
+        for words in wrong:
+            self._say(words)
         if taken.saved:
             self.events.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
@@ -139,6 +142,9 @@ class AttemptRunner:
             return
         if marked := await self._marks_left():
             await self._end.over(judge.of_marks(marked))
+            return
+        if missing := sorted(self.node.artifacts.keys() - {each.name for each in self.record.artifacts}):
+            await self._end.over(judge.of_artifacts(missing))
             return
         if strayed := judge.of_scope(self.attempt.sandbox.violations, self._work.guard.patch):
             await self._end.over(strayed)

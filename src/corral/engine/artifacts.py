@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from corral.engine.context import Context
 from corral.engine.views import run_document
-from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run, winner
+from corral.model import OPEN, Artifact, Attempt, AttemptRecord, Receipt, Run, winner
 from corral.model.agent_api import AgentProfile
-from corral.model.errors import BadRequest
+from corral.model.errors import BadRequest, NotFound
 from corral.model.events import Started
 from corral.model.flow import Flow
 
@@ -188,6 +188,25 @@ class Artifacts:
         """Return the version that an attempt's agent told when it started."""
         heard = (stored.event() for stored in self._history.events(run) if stored.attempt == attempt)
         return next((event.version for event in heard if isinstance(event, Started) and event.version), None)
+
+    # --- named files
+
+    def artifacts(self, name: str) -> tuple[Artifact, ...]:
+        """Return the named files that the attempts of a run left."""
+        return self._show(name).artifacts
+
+    def artifact(self, name: str, wanted: str) -> tuple[Artifact, bytes]:
+        """Return one named file, by NAME or NODE/NAME, and what it holds."""
+        from corral.attempt import artifacts  # noqa: PLC0415
+
+        found = self._show(name).artifacts
+        fits = [each for each in found if wanted in (each.name, f"{each.node}/{each.name}")]
+        if len(fits) == 1:
+            return fits[0], artifacts.read(self._context.home, fits[0])
+        known = ", ".join(f"{each.node}/{each.name}" for each in fits or found) or "none"
+        if fits:
+            raise BadRequest(f"several artifacts are called `{wanted}`", hint=f"name one of: {known}")
+        raise NotFound(f"no artifact of run {name} is called `{wanted[:80]}`", hint=f"it has: {known}")
 
     # --- kept
 

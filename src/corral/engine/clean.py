@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from corral.attempt import artifacts
 from corral.attempt.repositories import repository_of
 from corral.engine import base_pins
 from corral.machines import collect_work
@@ -52,12 +53,14 @@ async def clean(store: Store, limits: CleaningLimits, *, dry: bool) -> list[Clea
         for run, record in records.items()
     ]
     done: list[CleanedAttempt] = []
+    cleaned: set[str] = set()
     for run, why in sorted(rules.runs_to_clean(ended, limits, time.time()).items()):
         found = [await _attempt(store, records[run], record, why, dry=dry) for record in attempts[run]]
         done += [each for each in found if each.removed or each.trouble]
         # A run that a budget stopped may still go on, from what its agents said.
         if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
             store.history.forget_words(run)
+            cleaned.add(run)
             await _unpin(store, records[run])
     if not dry:
         await base_pins.release_pending(store)
@@ -66,6 +69,9 @@ async def clean(store: Store, limits: CleaningLimits, *, dry: bool) -> list[Clea
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
         await asyncio.to_thread(object_cache.clean, store.folder / "objects")
+        used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
+        hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
+        await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
         await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
     return done
 

@@ -34,7 +34,7 @@ from corral.model.proof import CheckResult, SandboxReport, Sighting, Tally, Viol
 from corral.model.receipt import Receipt
 from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
-from corral.model.run import ENCODER, Attempt, MergeState, NodeClash, NodeState, Run, document, winner
+from corral.model.run import ENCODER, Artifact, Attempt, MergeState, NodeClash, NodeState, Run, document, winner
 from corral.model.scope import NamedPath, Net, PathRules, Scope, ScopeSource, ScopeTable
 from corral.model.values import (
     NOT_STARTED,
@@ -58,6 +58,7 @@ __all__ = [
     "OPEN",
     "YES_NO",
     "AlteredTests",
+    "Artifact",
     "Attempt",
     "AttemptRecord",
     "CheckObservation",

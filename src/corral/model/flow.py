@@ -131,6 +131,7 @@ class Node(Struct, frozen=True, kw_only=True):
     items: tuple[Any, ...] | None = None  #: the same for a list that stands in the file
     matrix: bool = False  #: `items` are the combinations of a matrix
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
+    artifacts: Mapping[str, str] = field(default_factory=dict[str, str])  #: name -> file that outlives the workspace
     repeat: Repeat | None = None
     gate: Gate | None = None
     merge: MergeSpec | None = None

@@ -10,7 +10,7 @@ from corral.model.evidence import EvidenceDetail
 from corral.model.flow import AgentChoice
 from corral.model.plan import RunPlan
 from corral.model.receipt import Receipt
-from corral.model.run import Attempt
+from corral.model.run import Artifact, Attempt
 from corral.model.values import Status
 
 Phase = Literal["new", "working", "worked", "collected", "over"]
@@ -48,6 +48,7 @@ class AttemptRecord(Struct, kw_only=True):
     summary: str = ""  #: what its agent's present session started from
     waits: str = ""  #: why it has not started yet: other attempts use the money that it needs
     held_by: tuple[str, ...] = ()  #: entries of the inbox whose answers its agent waits for, and does nothing else
+    artifacts: tuple[Artifact, ...] = ()  #: named files that it left
     facts: tuple[str, ...] = ()  #: what its prompt said of what is remembered, by their ids
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch

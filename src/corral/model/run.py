@@ -84,6 +84,17 @@ class MergeState(Struct, frozen=True, kw_only=True):
     clashes: tuple[NodeClash, ...] | UnsetType = UNSET  #: nodes of this run that conflict with each other
 
 
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A named file that an attempt left; it outlives the workspace."""
+
+    name: str
+    node: str
+    attempt: str
+    path: str  #: in the workspace
+    sha256: str
+    size: int  #: in bytes
+
+
 class Run(Struct, kw_only=True):
     """The run document of contract.md; `run --json`, `show --json` and the export print exactly this."""
 
@@ -102,6 +113,7 @@ class Run(Struct, kw_only=True):
     tokens: Tokens = Tokens()
     nodes: list[NodeState] = field(default_factory=list[NodeState])
     merge: MergeState = MergeState()
+    artifacts: tuple[Artifact, ...] = ()  #: named files of its nodes
     parent: str | None = None  #: the run whose attempt spawned this one
     children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
+from corral.attempt import artifacts
 from corral.engine.views import run_status
 from corral.machines.request_count import HINT
 from corral.model import (
@@ -77,6 +78,7 @@ def build(store: Store, run: str) -> Run:
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
         merge=_merge(nodes, record.plan.into, _merges(store, record)),
+        artifacts=tuple(artifacts.of_nodes(nodes, records)),
         parent=born.parent if born else None,
         children=tuple(children),
     )

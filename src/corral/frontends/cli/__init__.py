@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("look", "Show the change a run made, as a patch."),
     "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
     "evidence": ("evidence", "Show how a result was checked: its grade, and what it rests on."),
+    "artifacts": ("artifacts", "List the named files that a run left, or print one."),
     "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),
     "rename": ("act", "Give a run a name to find it by."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),

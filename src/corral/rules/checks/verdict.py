@@ -150,6 +150,12 @@ def of_marks(files: Sequence[str]) -> Verdict:
     return Verdict("failed", Failure("check_failed", words, "its workspace started from steps that do not go together"))
 
 
+def of_artifacts(missing: Sequence[str]) -> Verdict:
+    """Judge work without the files that its node promises."""
+    words = f"it left no artifact {_some(missing)}"
+    return Verdict("failed", Failure("bad_output", words, "`artifacts` of the node says which files it must leave"))
+
+
 def of_work(
     task: Task,
     attempt: Attempt,

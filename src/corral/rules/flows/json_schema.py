@@ -67,6 +67,11 @@ KEYS: dict[str, dict[str, Any]] = {
     "budget": MONEY,
     "share": {**NUMBER, "description": "percent of the flow's budget"},
     "output": {"description": "the shape of its answer: {verdict: [accept, reject], notes: string}; or `json`"},
+    "artifacts": {
+        "type": "object",
+        "additionalProperties": TEXT,
+        "description": "files that outlive the workspace, by name: {report: out/report.html}",
+    },
     "repeat": {
         "type": "object",
         "properties": {

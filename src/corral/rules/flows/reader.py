@@ -32,15 +32,16 @@ from corral.rules.flows.table import FlowTable, Mistakes
 from corral.rules.flows.tree import Mistake, NodeLocation, Position, UnreadableYaml, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
+MOST_ARTIFACTS = 20  #: of one node
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
 COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
-    "budget", "share", "output", "repeat", "select", "scorers", "judge", "reduce",
+    "budget", "share", "output", "artifacts", "repeat", "select", "scorers", "judge", "reduce",
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
-    "run": ("timeout", "idle", "retries", "checks", "output", "repeat"),
+    "run": ("timeout", "idle", "retries", "checks", "output", "artifacts", "repeat"),
     "gate": ("default", "deadline"),
     "merge": (),
     "flow": ("with",),
@@ -176,6 +177,7 @@ class _FlowReader:
             for_each=for_each,
             items=listed,
             matrix=table.has("matrix"),
+            artifacts=_artifacts(merged),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
@@ -343,6 +345,27 @@ def _repeat(table: FlowTable) -> Repeat:
 def _spot(table: FlowTable) -> NodeLocation:
     keys = {name: (place.line, place.column) for name, (_, place) in table.entries.items()}
     return NodeLocation((table.place.line, table.place.column), keys)
+
+
+def _artifacts(table: FlowTable) -> dict[str, str]:
+    """Read `artifacts: {report: out/report.html}`."""
+    outer, found = table.table("artifacts"), dict[str, str]()
+    for name in outer.entries if outer else ():
+        path = outer.text(name) if outer else None
+        if outer and not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
+            outer.wrong(f"`{name}` cannot be the name of an artifact", "a-z, 0-9 and -; a letter first", name)
+        elif outer and path is not None and not _is_inside(path):
+            outer.wrong(f"`{path}` is no file inside the workspace", "for example: out/report.html", name)
+        elif path is not None:
+            found[name] = path
+    if len(found) > MOST_ARTIFACTS:
+        table.wrong(f"a node has at most {MOST_ARTIFACTS} artifacts", "pack them into an archive", "artifacts")
+    return found
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return len(path) < 1000 and not {"", ".", "..", ".git"} & set(parts) and path.isprintable()
 
 
 def _usd(table: FlowTable, name: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from corral.frontends.web.api.rows import ActionReply
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import MergeCaller, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.model import Receipt, Run
+from corral.model import Artifact, Receipt, Run
 from corral.model.errors import NotFound
 from corral.model.merge import Hunks, MergeRequest, Preview
 from corral.model.server import Diff
@@ -164,6 +165,21 @@ async def evidence(run: str, site: CurrentSite, _: Reader, attempt: Attempt = No
 async def receipt(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
     """Show what was proven, and by what."""
     return answer(site.engine.work.receipt(run, attempt))
+
+
+@router.get("/runs/{run}/artifacts", responses=gives(list[Artifact]))
+async def list_artifacts(run: str, site: CurrentSite, _: Reader) -> Response:
+    """List the named files that a run left."""
+    return answer(site.engine.work.artifacts(run))
+
+
+@router.get("/runs/{run}/artifacts/{name:path}", responses={200: {"content": {"application/octet-stream": {}}}})
+async def show_artifact(run: str, name: str, site: CurrentSite, _: Reader) -> Response:
+    """Download a named file, by NAME or NODE/NAME; a browser never shows it as a page."""
+    artifact, content = site.engine.work.artifact(run, name)
+    called = re.sub(r"[^A-Za-z0-9._-]", "_", artifact.path.rpartition("/")[2])
+    headers = {"Content-Disposition": f'attachment; filename="{called}"', "X-Content-Type-Options": "nosniff"}
+    return Response(content, headers=headers, media_type="application/octet-stream")
 
 
 # --- keep or take back
