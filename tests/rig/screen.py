@@ -56,6 +56,10 @@ class Screen:
 
         until(is_shown, f"the screen shows {pattern}")
 
+    def type(self, text: str) -> None:
+        """Type on its keyboard."""
+        os.write(self._master, text.encode())
+
     def tallest(self) -> int:
         """How many lines the live view had at most: as far as the cursor ever went up to draw it anew."""
         ups = re.findall(r"(?:\x1b\[1A\x1b\[2K)+", self._bytes.decode(errors="replace"))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corral.engine.chats import Chats
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
+    from corral.engine.first_settings import FirstSettings, FoundSettings, SettingsAnswers
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
@@ -246,6 +247,18 @@ class Engine:
         from corral.engine import doctor  # noqa: PLC0415
 
         return doctor.installed_names(self._context, folder)
+
+    async def look_for_settings(self, folder: Path) -> FoundSettings:
+        """Return what suits a repository on this machine, and what is set already."""
+        from corral.engine import first_settings  # noqa: PLC0415
+
+        return await first_settings.look(self._context, folder)
+
+    def write_settings(self, folder: Path, answers: SettingsAnswers) -> FirstSettings:
+        """Write the user's and the repository's first settings, or add to what is there."""
+        from corral.engine import first_settings  # noqa: PLC0415
+
+        return first_settings.write(folder, answers)
 
     def _with_expiry(self, name: str) -> str:
         """Return the id of a run that is about to be changed, after what waited in it until its deadline has ended."""

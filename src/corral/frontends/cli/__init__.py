@@ -22,6 +22,7 @@ from corral.version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Have an agent do a task, in a workspace of its own, and prove the result."),
     "demo": ("demo", "See the whole loop in a throw-away repository: no key, no config, no network."),
+    "init": ("init", "Write your settings and those of this repository: default agent, checks, budget."),
     "flow": ("flow", "Check, draw, run and begin flow files: graphs of tasks."),
     "ls": ("look", "List runs, newest first."),
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),

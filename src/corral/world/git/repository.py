@@ -437,6 +437,12 @@ async def discover(folder: Path) -> DiscoveredRepository | None:
     return DiscoveredRepository(repository, await repository.commit_of("HEAD"), await repository.branch())
 
 
+def top_folder(folder: Path) -> Path:
+    """Return the top of the checkout that holds `folder`, or the folder itself outside of a repository."""
+    here = folder.resolve()
+    return next((place for place in (here, *here.parents) if (place / ".git").exists()), here)
+
+
 def git_dir_of(folder: Path) -> Path | None:
     """Return the git folder of the repository that holds `folder`, found without starting git."""
     here = folder.resolve()

@@ -1,0 +1,201 @@
+"""The first settings of a user and of a repository: what is found, what is asked, and the two files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from corral import agents
+from corral.config import loader
+from corral.config.paths import REPOSITORY_FILE, user_file
+from corral.engine import doctor
+from corral.engine.context import Context
+from corral.model.errors import BadRequest
+from corral.rules.checks.usual_commands import READ, usual_checks
+from corral.world.git.repository import top_folder
+
+MOST_BYTES = 200_000  #: of a file that is read to tell checks
+TABLE = re.compile(r"^\s*\[\s*defaults\s*\][^\n]*\n?", re.MULTILINE)
+
+YOURS = """\
+# Your own settings of Corral. They hold in every repository.
+# All keys: docs/reference/configuration.md of Corral.
+
+[defaults]
+{values}
+
+# [agents.claude]             # settings of an agent; `corral agents` lists them
+# model = "claude-sonnet-4-5"
+
+# [budget]                    # limits over several runs; `corral budget` shows what is used
+# per_day_usd = 10.0
+"""
+REPOSITORY = """\
+# Settings of Corral for this repository. Commit this file: everybody who works here then has the same checks.
+# It may add defaults and checks, and narrow what agents may do, never widen it.
+
+[defaults]
+{values}
+
+# [workspace]                 # what each new workspace needs
+# copy = [".env.test"]        # ignored files that agents and checks need
+# setup = "make deps"         # run once in each new workspace; needs `corral trust`
+
+# [scope]                     # what agents may do here
+# write = ["src/**", "tests/**"]
+"""
+#: The line of each key: as it is written, and as a remark where nothing was answered.
+LINES = {
+    "agent": "the agent of `corral run` without --agent",
+    "budget_usd": "stop a task when it has cost this much",
+    "checks": "commands that must succeed on the result; `--check` of `corral run` replaces them",
+}
+EXAMPLES: Mapping[str, object] = {"agent": "claude", "budget_usd": 5.0, "checks": ["pytest -q"]}
+
+
+class FoundSettings(Struct, frozen=True, kw_only=True):
+    """What a repository and a machine suggest, and what is set already."""
+
+    agents: tuple[str, ...]  #: installed, those with a login first
+    agent: str | None
+    checks: tuple[str, ...]
+    set_agent: str | None = None
+    set_budget_usd: float | None = None
+    set_checks: tuple[str, ...] = ()
+
+
+class SettingsAnswers(Struct, frozen=True, kw_only=True):
+    """What goes into the two files; None leaves a key as it is."""
+
+    agent: str | None = None
+    checks: tuple[str, ...] | None = None
+    budget_usd: float | None = None
+
+
+class WrittenFile(Struct, frozen=True):
+    path: str
+    state: Literal["written", "merged", "unchanged"]
+
+
+class FirstSettings(Struct, frozen=True, kw_only=True):
+    agent: str | None
+    checks: tuple[str, ...]
+    budget_usd: float | None
+    files: tuple[WrittenFile, ...]
+
+
+async def look(context: Context, folder: Path) -> FoundSettings:
+    """Find out what suits a repository on this machine."""
+    top = top_folder(folder)
+    mine, theirs = _defaults(user_file()), _defaults(top / REPOSITORY_FILE)
+    reports = [each for each in await doctor.list_agents(context) if each.program and each.program != doctor.BUILT_IN]
+    ready = [each.name for each in reports if each.login != "not seen"]
+    names = tuple(dict.fromkeys([*ready, *(each.name for each in reports)]))
+    return FoundSettings(
+        agents=names,
+        agent=names[0] if names else None,
+        checks=usual_checks(_files(top)),
+        set_agent=mine.get("agent"),
+        set_budget_usd=mine.get("budget_usd"),
+        set_checks=tuple(theirs.get("checks", ())),
+    )
+
+
+def write(folder: Path, answers: SettingsAnswers) -> FirstSettings:
+    """Write both files, or add to them; refuse what would change a value that is there, before anything is written."""
+    if answers.agent is not None:
+        agents.find(answers.agent.partition(":")[0], loader.load(None).agents)  # raises if there is none
+    mine, theirs = user_file(), top_folder(folder) / REPOSITORY_FILE
+    texts = [
+        (mine, _with_values(mine, YOURS, {"agent": answers.agent, "budget_usd": answers.budget_usd})),
+        (theirs, _with_values(theirs, REPOSITORY, {"checks": answers.checks})),
+    ]
+    files: list[WrittenFile] = []
+    for path, text in texts:
+        before = path.read_text(encoding="utf-8") if path.exists() else None
+        if text != before:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        files.append(
+            WrittenFile(str(path), "unchanged" if text == before else "written" if before is None else "merged")
+        )
+    yours, shared = _defaults(mine), _defaults(theirs)
+    return FirstSettings(
+        agent=yours.get("agent"),
+        checks=tuple(shared.get("checks", ())),
+        budget_usd=yours.get("budget_usd"),
+        files=tuple(files),
+    )
+
+
+def _files(top: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(top.iterdir()):
+        if path.is_dir():
+            found[f"{path.name}/"] = ""
+        elif path.is_file():
+            with path.open("rb") as file:
+                found[path.name] = file.read(MOST_BYTES).decode(errors="replace") if path.name in READ else ""
+    return found
+
+
+def _defaults(path: Path) -> dict[str, Any]:
+    return _parse(path, path.read_text(encoding="utf-8")).get("defaults", {}) if path.is_file() else {}
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadRequest(f"{path}: {error}", hint="correct it first; nothing was written") from error
+
+
+def _with_values(path: Path, template: str, values: Mapping[str, object]) -> str:
+    """Return the text of a file with these values of `[defaults]`; what is there stays, word for word."""
+    if not path.exists():
+        lines = [_line(key, value) for key, value in values.items()]
+        return template.format(values="\n".join(lines))
+    before = path.read_text(encoding="utf-8")
+    there = _parse(path, before).get("defaults", {})
+    for key, value in values.items():
+        if value is not None and key in there and msgspec.to_builtins(value) != there[key]:
+            raise BadRequest(
+                f"{path} says {key} = {_toml(there[key])} already", hint=f"change it there to {key} = {_toml(value)}"
+            )
+    new = [_line(key, value) for key, value in values.items() if value is not None and key not in there]
+    if not new:
+        return before
+    block = "\n".join(new) + "\n"
+    if head := TABLE.search(before):
+        start = before[: head.end()]
+        after = (start if start.endswith("\n") else start + "\n") + block + before[head.end() :]
+    else:
+        after = before.rstrip("\n") + ("\n\n" if before.strip() else "") + f"[defaults]\n{block}"
+    expected = {**there, **{key: msgspec.to_builtins(value) for key, value in values.items() if value is not None}}
+    try:
+        merged = tomllib.loads(after).get("defaults")
+    except tomllib.TOMLDecodeError:
+        merged = None
+    if merged != expected:
+        raise BadRequest(f"{path}: nothing can be added to it safely", hint=f"add below [defaults]: {'; '.join(new)}")
+    return after
+
+
+def _line(key: str, value: object) -> str:
+    text = f"{key} = {_toml(EXAMPLES[key] if value is None else value)}"
+    return f"{'# ' if value is None else ''}{text:<28}  # {LINES[key]}"
+
+
+def _toml(value: object) -> str:
+    """Write a value as TOML; for texts, numbers and lists that is JSON."""
+    return (
+        msgspec.json.encode(value).decode().replace(",", ", ")
+        if isinstance(value, list | tuple)
+        else (msgspec.json.encode(value).decode())
+    )
