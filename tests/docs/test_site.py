@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from corral import model
 from corral.boxed import player
 from corral.model import events
 from corral.model.events import Event
+from corral.store.sqlite.store import Store
 from tests.docs.pages import PAGES, ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -91,6 +94,33 @@ def test_links_between_the_documents_of_the_repository_lead_somewhere() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md"):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def _anchors(page: Path) -> set[str]:
+    text = re.sub(r"(?ms)^(`{3,}).*?^\1`*$", "", page.read_text())
+    titles = re.findall(r"(?m)^#+ (.+)$", text)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+def test_links_to_a_heading_lead_to_one() -> None:
+    broken: list[str] = []
+    for page in [*PAGES, *ROOT.glob("*.md")]:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+            if anchor not in _anchors(page.parent / target if target else page):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert broken == []
+
+
+def test_every_table_of_the_database_is_described(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "corral.db")) as database:
+        rows = database.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'"
+        ).fetchall()
+    tables = {name for (name,) in rows if not name.startswith("sqlite_")}
+    page = (ROOT / "docs" / "concepts" / "storage.md").read_text().partition("## The tables")[2].partition("\n## ")[0]
+    cells = re.findall(r"(?m)^\| (`.+?`) \|", page)
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == tables
 
 
 def test_the_readme_prints_the_test_command() -> None:
