@@ -25,10 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked `night` out by day, then deal the others out to the processes."""
-    left_out = [] if BY_NIGHT else [item for item in items if item.get_closest_marker("night")]
+    left_out = set[pytest.Item]() if BY_NIGHT else {item for item in items if item.get_closest_marker("night")}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
     if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
         items[:] = deal(items, processes)
 

@@ -16,6 +16,7 @@ from tests.rig.levels import BOXED
 from tests.rig.mounts import in_private_mounts
 from tests.rig.person import Person
 from tests.rig.repository import Repo
+from tests.rig.tries import BY_NIGHT
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
@@ -94,6 +95,8 @@ def test_a_state_folder_on_a_read_only_disk(ready: Corral, repo: Repo) -> None:
 
 READING = ("ls", "show @last", "logs @last", "diff @last", "cost", "inbox", "export", "budget", "compare @last")
 WRITING = ("run t --agent mine", "retry @last", "budget set --per-day 3", "merge @last", "halt")
+#: By day every command is tried on the folder that is hardest to read, and some of them on the others.
+SOME = ("logs @last", "cost", "run t --agent mine")
 
 
 @pytest.mark.parametrize("kind", ["closed", "logged", "logged without an index", "older"])
@@ -113,14 +116,15 @@ def test_a_state_folder_that_became_read_only_can_be_looked_at(ready: Corral, re
     if kind == "logged without an index":
         (ready.home / "corral.db-shm").unlink()
     steps = f"mount --bind {ready.home} {ready.home} && mount -o remount,ro,bind {ready.home}"
+    tried = READING + WRITING if kind == "logged without an index" or BY_NIGHT else SOME
     with in_private_mounts(steps, ready.program) as program:
         other = Corral(ready.root / "other", program)
-        for command in READING:
+        for command in (each for each in READING if each in tried):
             outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
             assert outcome.code == 0, outcome
         shown = other("show", "@last", "--json", env=ready.env).json
         assert (shown["reason"] == "only in the log") == kind.startswith("logged")
-        for command in WRITING:
+        for command in (each for each in WRITING if each in tried):
             outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
             troubled(outcome, str(ready.home))
             assert outcome.code == 2, outcome

@@ -24,7 +24,9 @@ KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": 
 OPENAI = "openai:gpt-5"
 #: Loading what speaks to a provider takes a second and a half of processor for each case.
 ALSO = pytest.mark.night("the same with another provider, whose requests and answers are tried elsewhere")
-#: By day ollama works in the middle of a kill, and google is heard where it refuses.
+#: By day the loop alone shows it, without a box: tests/boxed/loop/test_providers.py.
+ALONE = pytest.mark.night("the loop alone shows it by day")
+#: By day ollama works in the middle of a kill, and google where the loop is alone.
 BY_DAY = (OPENAI, "anthropic:claude-sonnet-4-5")
 EVERY = pytest.mark.parametrize(
     "agent", [pytest.param(agent, marks=[] if agent in BY_DAY else [ALSO]) for agent in ENDPOINTS]
@@ -95,6 +97,7 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: 
     ).items()
 
 
+@ALONE
 def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
     with ScriptedModel(WORKING) as model:
         point(corral, OPENAI, model, CORRAL_LOOP_API="responses")
@@ -110,7 +113,7 @@ def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
     [
         ("openai:gpt-5", 401, "wrong key", "auth"),
         pytest.param("anthropic:claude-sonnet-4-5", 404, "model not found", "not_found", marks=ALSO),
-        ("google:gemini-2.5-flash", 429, "slow down", "rate_limit"),
+        pytest.param("google:gemini-2.5-flash", 429, "slow down", "rate_limit", marks=ALSO),
         pytest.param("ollama:qwen2.5-coder:32b", 503, "overloaded", "overloaded", marks=ALSO),
     ],
 )
@@ -125,6 +128,7 @@ def test_what_a_provider_refuses_is_told_by_its_class(
     assert outcome.code != 0
 
 
+@ALONE
 def test_a_context_that_is_too_small_is_told(corral: Corral, repo: Repo) -> None:
     words = "This model's maximum context length is 4096 tokens; your messages have 5000"
     with ScriptedModel([Turn(status=400, message=words)]) as model:
@@ -133,6 +137,7 @@ def test_a_context_that_is_too_small_is_told(corral: Corral, repo: Repo) -> None
     assert outcome.attempt["error"]["class"] == "context_too_long", outcome
 
 
+@ALONE
 def test_an_answer_that_breaks_off_is_asked_for_again(corral: Corral, repo: Repo) -> None:
     turns = [
         Turn(text="I write it for you now.", write={"path": "a", "content": "b"}, drop=True, times=1),
@@ -174,7 +179,14 @@ def test_without_its_packages_the_command_that_brings_them_is_named(person: Pers
     assert "pip install 'corral[api]'" in outcome.err
 
 
-def test_what_is_outside_the_workspace_is_refused(corral: Corral, repo: Repo) -> None:
+TRAP = "raise SystemExit('the workspace was imported')\n"
+
+
+def test_what_is_outside_the_workspace_is_refused(corral: Corral) -> None:
+    """In the same session: modules in the workspace are not ours, commands do not see the key, images are shown."""
+    repo = corral.repo(files={"msgspec.py": TRAP, "corral/__init__.py": TRAP, "openai.py": TRAP})
+    (repo.folder / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n-a-dot-")
+    repo.commit({"more.txt": "x"})
     calls = (
         Call(write={"path": "../out.txt", "content": "x"}),
         Call(write={"path": "/tmp/out.txt", "content": "x"}),
@@ -183,8 +195,9 @@ def test_what_is_outside_the_workspace_is_refused(corral: Corral, repo: Repo) ->
         Call(write={"path": ".git/hooks/post-checkout", "content": "x"}),
     )
     turns = [
-        Turn(sh="ln -s /etc link"),
+        Turn(sh="ln -s /etc link; env > seen.txt"),
         Turn(calls=calls),
+        Turn(read="dot.png"),
         Turn(write={"path": "in.txt", "content": "x"}),
         Turn(text="Done."),
     ]
@@ -196,7 +209,11 @@ def test_what_is_outside_the_workspace_is_refused(corral: Corral, repo: Repo) ->
     assert [ok for _, ok, _ in told] == [False] * 5
     assert all("not in the workspace" in words for _, _, words in told[:4])
     assert "belongs to git" in told[4][2]
-    assert set(outcome.attempt["files_changed"]) == {"in.txt", "link"}
+    assert set(outcome.attempt["files_changed"]) == {"in.txt", "link", "seen.txt"}
+    assert "key-of-the-person" not in repo.read(outcome.attempt["branch"], "seen.txt")
+    assert model.requests[0].headers["authorization"] == "Bearer key-of-the-person"
+    assert "data:image/png;base64" not in str(model.requests[2].body)
+    assert "data:image/png;base64" in str(model.requests[3].body)
 
 
 def test_every_tool_gives_back_data(corral: Corral, repo: Repo) -> None:
@@ -239,23 +256,6 @@ def test_every_tool_gives_back_data(corral: Corral, repo: Repo) -> None:
     assert outcome.attempt["files_changed"] == ["calc.py"]
 
 
-def test_a_command_does_not_see_the_key(corral: Corral, repo: Repo) -> None:
-    with ScriptedModel([Turn(sh="env > seen.txt"), Turn(text="Done.")]) as model:
-        point(corral, OPENAI, model)
-        outcome = corral.run(repo, "make it", "--agent", OPENAI)
-    assert "key-of-the-person" not in repo.read(outcome.attempt["branch"], "seen.txt")
-    assert model.requests[0].headers["authorization"] == "Bearer key-of-the-person"
-
-
-def test_modules_in_the_workspace_are_not_taken_for_ours(corral: Corral) -> None:
-    trap = "raise SystemExit('the workspace was imported')\n"
-    repo = corral.repo(files={"msgspec.py": trap, "corral/__init__.py": trap, "openai.py": trap})
-    with ScriptedModel([Turn(write={"path": "a.txt", "content": "x"}), Turn(text="Done.")]) as model:
-        point(corral, OPENAI, model)
-        outcome = corral.run(repo, "make it", "--agent", OPENAI)
-    assert outcome.code == 0, outcome
-
-
 def test_saying_so_is_not_doing_so(corral: Corral, repo: Repo) -> None:
     with ScriptedModel([Turn(text="All done!")]) as model:
         point(corral, OPENAI, model)
@@ -263,6 +263,7 @@ def test_saying_so_is_not_doing_so(corral: Corral, repo: Repo) -> None:
     assert outcome.attempt["error"]["class"] == "no_change"
 
 
+@ALONE
 def test_an_empty_answer_is_no_ending(corral: Corral, repo: Repo) -> None:
     with ScriptedModel([Turn(write={"path": "a", "content": "b"}), Turn(text=""), Turn(text="")]) as model:
         point(corral, OPENAI, model)
@@ -271,22 +272,13 @@ def test_an_empty_answer_is_no_ending(corral: Corral, repo: Repo) -> None:
     assert "without a word" in outcome.attempt["error"]["message"]
 
 
+@ALONE
 def test_turns_are_limited(corral: Corral, repo: Repo) -> None:
     with ScriptedModel([Turn(sh="true")] * 9) as model:
         point(corral, OPENAI, model, CORRAL_LOOP_TURNS="3")
         outcome = corral.run(repo, "make it", "--agent", OPENAI, "--retries", "0")
     assert "used up its 3 turns" in outcome.attempt["error"]["message"]
     assert len(model.requests) == 3
-
-
-def test_an_image_is_shown_to_a_model_that_sees(corral: Corral, repo: Repo) -> None:
-    (repo.folder / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n-a-dot-")
-    repo.commit({"more.txt": "x"})
-    with ScriptedModel([Turn(read="dot.png"), Turn(write={"path": "a", "content": "b"}), Turn(text="Done.")]) as model:
-        point(corral, OPENAI, model)
-        outcome = corral.run(repo, "look", "--agent", OPENAI)
-    assert outcome.code == 0, outcome
-    assert "data:image/png;base64" in str(model.requests[1].body)
 
 
 ANSWER = """Two changes.

@@ -122,13 +122,13 @@ CHEATS: dict[str, str] = {
     "last-constant-replaced": "last-locals-by-frame last-builtin-in-script",
     "altered-equal-second-comparison": "altered-equal-by-slots altered-equal-by-total-ordering red-wishful-number",
     "altered-equal-plain": "altered-equal-make altered-equal-just",
-    "altered-node-reads-source": "altered-mocha-reads-source",
+    "altered-node-reads-source": "altered-mocha-reads-source altered-go-reads-source",
     "altered-shell-trap": "altered-shell-debug altered-shell-expect",
     "red-wrapper-swallows": "altered-context-swallows",
     "again-lenient-int": "again-lenient-object again-lenient-made",
     "again-lint-skipped": "again-lint-elsewhere",
     "again-compile-commented": "again-compile-renamed",
-    "again-listener-dropped": "again-listener-in-thread",
+    "again-listener-dropped": "again-listener-in-thread again-go-listener-dropped",
     "again-node-never-resolves": "again-node-thenable",
     "outside-captured-output": "outside-fault-handler outside-log-handlers outside-import-hooks outside-current-folder",
     "outside-mocha-program": "outside-mocha-global",
@@ -168,7 +168,7 @@ HONEST: dict[str, str] = {
     "npm-fixed": "npm-dependency npm-new-script",
     "go-fixed": (
         "go-command go-system-file more-go-flags go-new-package again-go-listener-right go-new-test-main "
-        "go-extended more-go-test-helpers"
+        "go-extended more-go-test-helpers altered-go-table again-go-table"
     ),
     "cargo-fixed": "cargo-module more-cargo-program cargo-new-tests",
     "more-json-file": "more-absent-word more-file-removed",
@@ -182,7 +182,6 @@ HONEST: dict[str, str] = {
     "nodeplain-fixed": "nodeplain-async again-node-async-right",
     "mocha-fixed": "mocha-new-test",
     "jest-fixed": "jest-new-test more-jest-configuration-asked",
-    "altered-go-table": "again-go-table",
     "more-test-helper-improved": "red-helpers-beside",
     "altered-parametrized": "altered-approx altered-any altered-infinity",
     "altered-early-return": "altered-skipped altered-not-run",
