@@ -69,6 +69,7 @@ def test_what_is_refused_is_told_by_its_class_and_what_breaks_off_is_asked_for_a
     ended, _ = carried_out(provider, tmp_path, [(script, {}) for script in (*scripts, BREAKS_OFF)])
     for (_, said, kind), (ok, error) in zip(REFUSED, ended[:-1], strict=True):
         assert not ok
+        assert error
         assert error[0] == kind
         assert said in error[1]
     assert ended[-1] == [True, None]
