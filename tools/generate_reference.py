@@ -29,7 +29,7 @@ def commands() -> str:
     parts = [
         "# Commands",
         "<!-- Written by tools/generate_reference.py from the commands themselves; do not edit. -->",
-        "A RUN is an id, the beginning of one that fits no other, or `@last`. stdout is data, stderr is talk.",
+        "A RUN is an id, the beginning of a unique one, or `@last`. stdout is data, stderr is talk.",
         "Exit codes: [exit codes](exit-codes.md).",
         "| command | does |\n|---|---|\n"
         + "\n".join(f"| [`corral {name}`](#corral-{name}) | {_cell(words)} |" for name, (_, words) in COMMANDS.items()),

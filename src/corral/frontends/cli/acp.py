@@ -16,11 +16,11 @@ from corral.model.errors import BadRequest
     "--ask-seconds",
     type=click.FloatRange(min=0.1),
     metavar="N",
-    help="How long the editor may take to answer a question; then it stays in the inbox.  [600]",
+    help="Seconds for the editor to answer a question; after that it stays in the inbox.  [default: 600]",
 )
-@click.option("--setup", is_flag=True, help="Look what can run here, and choose a default agent, on a terminal.")
+@click.option("--setup", is_flag=True, help="Check what can run here, and choose a default agent, on a terminal.")
 def acp(*, ask_seconds: float | None, setup: bool) -> int:
-    """Serve ACP on stdin and stdout: start it from your editor, not by hand.
+    """Serve ACP on stdin and stdout. Your editor starts it.
 
     Zed: "agent_servers": {"Corral": {"type": "custom", "command": "corral", "args": ["acp"]}}
     """

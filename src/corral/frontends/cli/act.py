@@ -22,7 +22,7 @@ from corral.model import OPEN, Run, document
 from corral.model.errors import BadRequest
 
 force_option = click.option(
-    "--force", is_flag=True, help="Take the run at once from a process that does not answer. [default: after 15 s]"
+    "--force", is_flag=True, help="Take over the run at once from a process that does not answer. [default: after 15 s]"
 )
 
 
@@ -31,9 +31,9 @@ force_option = click.option(
 @force_option
 @json_option
 def stop(run: str, *, force: bool, as_json: bool) -> int:
-    """Stop a run, whichever process drives it; partial work is kept on its branch.
+    """Stop a run of any process; keep partial work on its branch.
 
-    A process that does not answer loses the run when its lease is out (15 s); it is stopped from here then.
+    A process that does not answer loses the run when its lease ends (15 s); then this command stops the run.
     """
     engine = Engine()
     try:
@@ -57,7 +57,7 @@ def _say(line: str) -> None:
 @click.argument("name")
 @json_option
 def rename(run: str, name: str, *, as_json: bool) -> None:
-    """Give RUN the name NAME, shown by `corral ls` and the page; an empty NAME takes it away."""
+    """Give RUN the name NAME, shown by `corral ls` and the page; an empty NAME removes it."""
     engine = Engine()
     try:
         found = engine.show(engine.control.rename(run, name, current_user()))
@@ -72,7 +72,7 @@ def rename(run: str, name: str, *, as_json: bool) -> None:
 @click.argument("text")
 @json_option
 def steer(run: str, text: str, *, as_json: bool) -> None:
-    """Tell the agents of RUN something while they work, e.g. "also update the docs"; says what became of it."""
+    """Send a message to the agents of RUN while they work, such as "also update the docs", and report its delivery."""
     engine = Engine()
     try:
         name = engine.show(run).run
@@ -86,9 +86,9 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
 @named_run_argument
 @json_option
 def condense(run: str, *, as_json: bool) -> None:
-    """Have the agents of RUN go on in fresh sessions of their own, from summaries of their work.
+    """Continue the agents of RUN in new sessions, from summaries of their work.
 
-    It happens by itself when a session has filled 80 % of its model's window ([condense] at).
+    Corral does this automatically when a session has filled 80 % of its model's window ([condense] at).
     """
     engine = Engine()
     try:
@@ -101,12 +101,14 @@ def condense(run: str, *, as_json: bool) -> None:
 
 @click.command()
 @run_argument
-@click.option("--from", "from_", metavar="NODE", help="Do this node and all after it again; what is before it stays.")
-@click.option("--flow", "file", metavar="FILE", help="Go on by this flow file: only what it changed is done again.")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="With --flow: a value for an input.")
-@click.option("--node", metavar="NODE", help="Let this paused node go on.")
+@click.option(
+    "--from", "from_", metavar="NODE", help="Repeat this node and all nodes after it; keep the nodes before it."
+)
+@click.option("--flow", "file", metavar="FILE", help="Continue with this flow file; repeat only what it changed.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="With --flow: value of an input.")
+@click.option("--node", metavar="NODE", help="Continue this paused node.")
 @force_option
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def resume(  # noqa: PLR0913 -- what Click hands over
     run: str,
@@ -119,7 +121,7 @@ def resume(  # noqa: PLR0913 -- what Click hands over
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Go on with a run whose process is gone, or that was paused; what was finished is not done again."""
+    """Continue a run that was paused or whose process is gone; finished nodes are not repeated."""
     if inputs and not file:
         raise BadRequest("--input goes with --flow", hint="corral resume RUN --flow FILE --input NAME=VALUE")
     if node:
@@ -149,10 +151,10 @@ def _unpause_node(run: str, node: str, *, as_json: bool) -> int:
 @click.command()
 @run_argument
 @click.argument("node", required=False)
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def retry(run: str, node: str | None, *, quiet: bool, as_json: bool) -> int:
-    """Do again what did not get done: NODE and all after it, or all nodes that failed."""
+    """Repeat what did not get done: NODE and all nodes after it, or all nodes that failed."""
 
     async def work(engine: Engine, shown: Plain) -> Run:
         return await engine.retry(run, node, shown.hear, shown.say, patient=shown.patient)
@@ -165,7 +167,7 @@ def retry(run: str, node: str | None, *, quiet: bool, as_json: bool) -> int:
 @click.argument("node", required=False)
 @json_option
 def pause(run: str, node: str | None, *, as_json: bool) -> int:
-    """Let a run rest, or one NODE of it: what is at work ends and is gone on with by `corral resume`."""
+    """Pause a run, or one NODE of it: attempts at work end, and `corral resume` continues them."""
     engine = Engine()
     try:
         answer = asyncio.run(engine.control.pause(run, node, current_user()))
@@ -179,7 +181,7 @@ def pause(run: str, node: str | None, *, as_json: bool) -> int:
 @click.argument("repo", default=".")
 @json_option
 def trust(repo: str, *, as_json: bool) -> None:
-    """Trust the corral.toml of REPO, as it is now, to start programs and be given keys. A change asks again."""
+    """Trust the current corral.toml of REPO to start programs and get keys. After a change, Corral asks again."""
     engine = Engine()
     file = engine.settings.file(Path(repo))
     if file is None:

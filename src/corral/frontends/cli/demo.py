@@ -26,10 +26,10 @@ TASK = "add() gives wrong results for negative numbers: fix it"
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
-@click.option("--json", "as_json", is_flag=True, help="The documents of its two runs; the talk goes to stderr.")
+@click.option("--keep", is_flag=True, help="Keep the repository and its state.")
+@click.option("--json", "as_json", is_flag=True, help="Print the documents of its two runs; progress goes to stderr.")
 def demo(*, keep: bool, as_json: bool) -> int:
-    """See the whole loop: a check that fails, a retry, a race, merge, undo, cost. No key, no config, no network."""
+    """Show the whole loop: a failing check, a retry, a race, merge, undo, cost. No key, no config, no network."""
     folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
     try:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():

@@ -19,9 +19,9 @@ HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "NEW", "CHA
 @run_argument
 @json_option
 def compare(run: str, *, as_json: bool) -> None:
-    """Compare the attempts of a run: checks at the base and now, change, cost, time, and the place each took.
+    """Compare the attempts of a run: checks at the base and now, change, cost, time and rank.
 
-    Look at one with `corral diff RUN N`; N is the number at the end of its id.
+    `corral diff RUN N` shows one change; N is the number at the end of the attempt's id.
     """
     with engine() as opened:
         found = opened.work.compare(run)
@@ -89,7 +89,7 @@ def _extra(each: ComparedAttempt) -> str:
 def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
     """Show how the result of RUN was checked: grade and reasons, trees, runs, tests before and after, doubts.
 
-    ATTEMPT is an id, the number at its end, or an agent; without it the winner is shown, or else the last with work.
+    ATTEMPT is an id, the number at its end, or an agent. [default: the winner, or the last attempt with work]
     """
     with engine() as opened:
         found = opened.work.evidence(run, attempt)
@@ -98,12 +98,12 @@ def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
 
 @click.command()
 @run_argument
-@click.option("--rerun", is_flag=True, help="Run the checks once more, on the very commit, in the box.")
+@click.option("--rerun", is_flag=True, help="Repeat the checks on the same commit, in the box.")
 @json_option
 def verify(run: str, *, rerun: bool, as_json: bool) -> int:
-    """Look whether the receipts of a run still hold: commit, tree, diff, note, record and seal.
+    """Verify the receipts of a run: commit, tree, diff, note, record and seal.
 
-    Exit codes: 0 all hold, 1 one does not, or the run has none.
+    Exit codes: 0 all are valid, 1 one is not, or the run has none.
     """
     import asyncio  # noqa: PLC0415 -- only this command of the module needs it
 

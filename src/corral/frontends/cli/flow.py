@@ -25,22 +25,22 @@ from corral.model.errors import BadFlow, BadRequest
 from corral.model.run_labels import read_labels
 
 F = TypeVar("F", bound=Callable[..., Any])
-STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [success]"
+STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [default: success]"
 
 
 @click.group()
 def flow() -> None:
-    """Flows: several tasks that depend on each other, written down in a file.
+    """Check, draw, run and create flow files: several tasks that depend on each other.
 
-    Begin with `corral flow new feature`, look with `corral flow graph FILE`, then `corral flow run FILE`.
+    Start with `corral flow new feature`, then `corral flow graph FILE` and `corral flow run FILE`.
     """
 
 
 def _inputs(command: F) -> F:
     options = (
-        click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="A value for an input."),
-        click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]"),
-        click.option("--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="For nodes that name none."),
+        click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="Value of an input."),
+        click.option("--repo", default=".", metavar="DIR", help="Repository, or a plain folder.  [default: .]"),
+        click.option("--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="Agent for nodes without one."),
         click.argument("file"),
     )
     for option in options:
@@ -52,7 +52,7 @@ def _inputs(command: F) -> F:
 @_inputs
 @json_option
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
-    """Find everything that is wrong with FILE: each mistake with its line and column, exit code 2.
+    """Check FILE: report each mistake with its line and column, exit code 2.
 
     They stand on stderr, a line each; with --json as a list on stdout. Without any --input, inputs may have no value.
     """
@@ -76,7 +76,7 @@ def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -
 @click.option("--format", "form", type=click.Choice(["text", "mermaid", "svg", "json"]), default="text", help="[text]")
 @json_option
 def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401
-    """Draw FILE: who comes after whom."""
+    """Draw the graph of FILE."""
     found = _prepare(flow_request(file, draft=True, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: "\n".join(flow_pictures.text(found)),
@@ -90,25 +90,31 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 
 @flow.command("run")
 @_inputs
-@click.option("--dry-run", "dry", is_flag=True, help="Show what would run, in which order and about how dear.")
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would run, in which order, and the approximate cost.")
 @click.option("--stub", "stubs", multiple=True, metavar="NODE=OUTCOME", help=STUB_HELP)
 @click.option(
-    "--stubs", "stub_file", metavar="FILE", help="With --dry-run: outcomes from a file, `NODE: OUTCOME` each."
+    "--stubs", "stub_file", metavar="FILE", help="With --dry-run: file with outcomes, one `NODE: OUTCOME` per line."
 )
-@click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
-@click.option("--held-out", metavar="DIR", help="Files of checks that no agent sees: laid over work that is checked.")
-@click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
-@click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.")
-@click.option("--name", metavar="TEXT", help="A name for the run; `corral rename` changes it.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="To find it again; repeatable.")
-@click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
+@click.option("--base", metavar="REF", help="Branch, tag or commit to start from.  [default: HEAD]")
+@click.option(
+    "--held-out", metavar="DIR", help="Folder of checks that no agent sees: added to the work for another check."
+)
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Budget of the whole flow.")
+@click.option(
+    "--priority", type=click.IntRange(-1000, 1000), default=0, help="Priority in the queue; higher is sooner."
+)
+@click.option("--name", metavar="TEXT", help="Name of the run; `corral rename` changes it.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for `corral ls --label`; repeatable."
+)
+@click.option("--yes", is_flag=True, help="Exceed budgets of days and months without asking, up to the ceiling.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
-@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
-@click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even without a working sandbox.")
+@click.option("--detach", is_flag=True, help="Queue the run and return; a server or a new process runs it.")
+@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
-    """Carry FILE out. Stop it from any terminal, close the laptop, `corral resume` it tomorrow."""
+    """Run FILE. Stop it from any terminal; `corral resume` continues it later."""
     stubs, stub_file = options.pop("stubs"), options.pop("stub_file")
     if (stubs or stub_file) and not dry:
         raise BadRequest("--stub and --stubs are for a dry run", hint="add --dry-run")
@@ -131,7 +137,7 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
 
 
 def _templates(ran: dict[str, tuple[int, int]], *, as_json: bool) -> str:
-    """List the templates, with how runs of flows of these names went here."""
+    """List the templates, with the results of earlier runs of flows with these names."""
     rows = [(each, *ran.get(each, (0, 0)), template(each).partition("\n")[0].lstrip("# ")) for each in template_names()]
     if as_json:
         keys = ("template", "runs", "done", "what")
@@ -145,7 +151,7 @@ def _templates(ran: dict[str, tuple[int, int]], *, as_json: bool) -> str:
 @click.argument("file", required=False)
 @json_option
 def new(name: str | None, file: str | None, *, as_json: bool) -> int:
-    """Begin a flow file from a template: NAME.yaml, or FILE. Without a name, list the templates."""
+    """Create a flow file from a template: NAME.yaml, or FILE. Without a name, list the templates."""
     if name is None:
         with engine() as opened:
             click.echo(_templates(opened.history.flow_records(), as_json=as_json))
@@ -167,9 +173,9 @@ def new(name: str | None, file: str | None, *, as_json: bool) -> int:
 
 
 @flow.command()
-@click.option("--json", "as_json", is_flag=True, help="On one line.")
+@click.option("--json", "as_json", is_flag=True, help="Print on one line.")
 def schema(*, as_json: bool) -> int:
-    """Print the JSON Schema of flow files: editors complete and check with it."""
+    """Print the JSON Schema of flow files, for completion and checks in editors."""
     text = msgspec.json.encode(flow_pictures.schema())
     click.echo((text if as_json else msgspec.json.format(text, indent=2)).decode())
     return 0

@@ -16,7 +16,7 @@ from corral.model import Entry, InboxEntry
 
 
 @click.command()
-@click.option("--all", "whole", is_flag=True, help="Also what was answered, by whom, and what came of it.")
+@click.option("--all", "whole", is_flag=True, help="Also list answered entries, with their answers and results.")
 @json_option
 def inbox(*, whole: bool, as_json: bool) -> None:
     """List what waits for you: approvals, questions of agents, conflicts, failures that need a decision."""
@@ -33,10 +33,10 @@ def inbox(*, whole: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("number", metavar="ID")
 @click.argument("text", metavar="yes|no|TEXT", nargs=-1, required=True)
-@click.option("--resume", is_flag=True, help="Where its run has to be resumed then, do so, in the background.")
+@click.option("--resume", is_flag=True, help="If the run must be resumed afterwards, resume it in the background.")
 @json_option
 def answer(number: str, text: tuple[str, ...], *, resume: bool, as_json: bool) -> None:
-    """Answer what waits in the inbox; an answer counts once, and who gave it is kept."""
+    """Answer an entry of the inbox; an answer counts once, and Corral records who gave it."""
     with engine() as opened:
         entry = asyncio.run(_give_answer(opened, number, " ".join(text), resume=resume))
     if as_json:

@@ -17,9 +17,11 @@ USUAL_BUDGET_USD = 5.0
 
 
 @click.command()
-@click.option("--repo", default=".", metavar="DIR", help="The repository.  [.]")
-@click.option("--agent", metavar="NAME", help="The default agent; see `corral agents`.  [the first that is ready]")
-@click.option("--check", "checks", multiple=True, metavar="CMD", help="A default check; repeatable.  [those found]")
+@click.option("--repo", default=".", metavar="DIR", help="Repository.  [default: .]")
+@click.option("--agent", metavar="NAME", help="Default agent; see `corral agents`.  [default: the first that is ready]")
+@click.option(
+    "--check", "checks", multiple=True, metavar="CMD", help="Default check; repeatable.  [default: those found]"
+)
 @click.option("--no-checks", is_flag=True, help="No default check.")
 @click.option(
     "--budget", "budget_usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Limit for each task."
@@ -30,8 +32,8 @@ def init(
 ) -> None:
     """Write your settings and those of this repository: default agent, checks, budget.
 
-    On a terminal it asks for what no option answers. What the files say already stays as it is: missing keys are added,
-    and a different answer is refused. Without a terminal, checks are those found in the repository.
+    On a terminal, it asks for every missing option. Existing keys stay: it adds missing keys and refuses a
+    different value. Without a terminal, it uses the checks found in the repository.
     """
     if checks and no_checks:
         raise BadRequest("--check and --no-checks contradict each other", hint="leave one of them out")

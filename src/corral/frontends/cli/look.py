@@ -20,17 +20,19 @@ from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
 from corral.model.money import notional_words
 
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
-@click.option("-n", "most", type=click.IntRange(min=1), help="At most this many.  [30; all with --json]")
-@click.option("--status", multiple=True, metavar="STATUS,..", help="Only runs of these statuses; repeatable.")
-@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this label; repeatable: all.")
+@click.option("-n", "most", type=click.IntRange(min=1), help="Maximum number of runs.  [default: 30; all with --json]")
+@click.option("--status", multiple=True, metavar="STATUS,..", help="Only runs with these statuses; repeatable.")
+@click.option(
+    "--label", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this label; repeat to require several."
+)
 @click.option("--repo", metavar="DIR", help="Only runs of this repository.")
 @click.option("--agent", metavar="NAME", help="Only runs in which this agent made an attempt.")
 @click.option("--unmerged", is_flag=True, help="Only runs whose work is not merged.")
-@click.option("--since", metavar="TIME", help="Only runs begun since then: 2d, 12h, 2026-05-01.")
+@click.option("--since", metavar="TIME", help="Only runs started since then: 2d, 12h, 2026-05-01.")
 @json_option
 def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
     """List runs, newest first."""
@@ -46,13 +48,13 @@ def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
 
 @click.command()
 @run_argument
-@click.option("--receipt", is_flag=True, help="Only the receipt of its winner: what was proven, and by what.")
+@click.option("--receipt", is_flag=True, help="Only the receipt of the winner.")
 @click.option("--attempt", metavar="N", help="With --receipt: of this attempt.")
 @json_option
 def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None:
     """Show one run: its attempts, checks, cost and branch.
 
-    RUN is an id, the beginning of one, or @last.  [the newest run of this repository]
+    RUN is an id, the beginning of one, or @last.  [default: the newest run of this repository]
     """
     with engine() as opened:
         if receipt:
@@ -101,10 +103,10 @@ def _remark(run: Run, name: str) -> str:
 
 @click.command()
 @run_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run is over.")
-@click.option("--prompt", is_flag=True, help="Only what the last attempt's agent was told, word for word.")
-@click.option("--summaries", is_flag=True, help="Only the summaries from which agents went on, whole.")
-@click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the run ends.")
+@click.option("--prompt", is_flag=True, help="Only the exact prompt of the last attempt.")
+@click.option("--summaries", is_flag=True, help="Only the summaries of condensed sessions, in full.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool) -> None:
     """Show what the agents of a run said and did."""
     gc.enable()  # it may go on for hours
@@ -152,7 +154,7 @@ def _as_text(stored: StoredEvent) -> str | None:
 @click.command()
 @run_argument
 @click.argument("attempt", required=False)
-@click.option("--stat", is_flag=True, help="Only the files and how much of each.")
+@click.option("--stat", is_flag=True, help="Only the files and their number of changed lines.")
 @click.option("--hunks", is_flag=True, help="All attempts in numbered hunks, as `corral merge --take` names them.")
 @json_option
 def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: bool) -> None:
@@ -204,14 +206,14 @@ def _record(run: str | None, file: str, attempt: str | None) -> int:
 
 @click.command()
 @click.argument("run", required=False, shell_complete=list_run_ids)
-@click.option("--recording", metavar="FILE", help="Write one attempt of RUN to FILE instead, for --agent replay:FILE.")
-@click.option("--attempt", metavar="N", help="Which attempt to record.  [the winner, or the last]")
-@click.option("--json", "_", is_flag=True, expose_value=False, help="It is JSON lines anyway.")
+@click.option("--recording", metavar="FILE", help="File for one attempt of RUN, to use with --agent replay:FILE.")
+@click.option("--attempt", metavar="N", help="Attempt to record.  [default: the winner, or the last]")
+@click.option("--json", "_", is_flag=True, expose_value=False, help="No effect: the output is always JSON lines.")
 def export(run: str | None, recording: str | None, attempt: str | None) -> int:
-    """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read.
+    """Print all stored data, or that of one RUN, as JSON lines: a backup that any program can read.
 
-    With --recording, write one attempt as a file that can be played back as an agent: what it printed, when, and
-    what it changed, with secrets removed.
+    With --recording, write one attempt to a file that replays as an agent: its output, times and changes, without
+    secrets.
     """
     if recording is not None:
         return _record(run, recording, attempt)

@@ -24,12 +24,12 @@ INDENT = " " * 14
 @click.command()
 @json_option
 @click.option(
-    "--import", "file", type=click.Path(path_type=Path), help="Show the agents of an agents.yaml as settings."
+    "--import", "file", type=click.Path(path_type=Path), help="Print the agents of an agents.yaml as settings."
 )
-@click.option("--like", default="claude", show_default=True, help="With --import: the agent that they all are.")
+@click.option("--like", default="claude", show_default=True, help="With --import: the agent that all of them use.")
 @click.option("--write", is_flag=True, help="With --import: add them to your own config.toml.")
 def agents(*, as_json: bool, file: Path | None, like: str, write: bool) -> None:
-    """List the agents that can be asked for by name, or bring along those of an agents.yaml."""
+    """List the available agents, or import those of an agents.yaml."""
     if file:
         _import(file, like, write=write)
         return
@@ -53,10 +53,10 @@ def _import(file: Path, like: str, *, write: bool) -> None:
 
 
 @click.command()
-@click.option("--new-store", is_flag=True, help="Begin a new store where the old one is missing or empty.")
+@click.option("--new-store", is_flag=True, help="Create a new store if the old one is missing or empty.")
 @json_option
 def doctor(*, new_store: bool, as_json: bool) -> int:
-    """Find out what can run here, and how to mend what cannot. Exit 1 if nothing can run."""
+    """Check what can run here, and how to fix what cannot. Exit code 1 if no agent can run."""
     if new_store:
         Engine().begin_store()
     report = asyncio.run(Engine().examine())

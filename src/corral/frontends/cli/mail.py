@@ -13,7 +13,7 @@ from corral.frontends.cli.look import engine, json_option, run_argument
 @run_argument
 @json_option
 def mail(run: str, *, as_json: bool) -> None:
-    """Show the letters that the agents of RUN wrote to each other, and what became of each."""
+    """Show the messages between the agents of RUN, and the state of each."""
     with engine() as opened:
         messages = opened.history.mail(run)
     if as_json:

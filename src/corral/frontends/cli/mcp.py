@@ -13,7 +13,7 @@ from corral.engine.engine import Engine
 
 @click.command()
 def mcp() -> int:
-    """Serve MCP on stdin and stdout: start it from your agent, not by hand.
+    """Serve MCP on stdin and stdout. Your agent starts it.
 
     Claude Code: claude mcp add corral -- corral mcp
     """

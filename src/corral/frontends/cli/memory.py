@@ -15,7 +15,7 @@ from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
 
 NONE = 'nothing is remembered of this repository; add a fact: corral memory add "tests need `make db` first"'
-repo_option = click.option("--repo", metavar="DIR", default=".", help="Repository, or a folder in it.  [.]")
+repo_option = click.option("--repo", metavar="DIR", default=".", help="Repository, or a folder in it.  [default: .]")
 file_option = click.option("--file", "files", multiple=True, metavar="GLOB", help="Files it is about; repeatable.")
 
 
@@ -23,7 +23,7 @@ file_option = click.option("--file", "files", multiple=True, metavar="GLOB", hel
 def memory() -> None:
     """Show, add, approve and remove what agents read about a repository.
 
-    Facts that agents propose are read by nobody until you approve them.
+    No agent reads a proposed fact until you approve it.
     """
 
 

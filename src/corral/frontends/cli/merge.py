@@ -57,29 +57,40 @@ def _takes(values: tuple[str, ...]) -> tuple[FilePick, ...]:
 
 @click.command()
 @click.argument("runs", nargs=-1, metavar="RUN")
-@click.option("--queue", is_flag=True, help="Land several runs in order, testing them together; goes on where it was.")
-@click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", help="How to land it.  [auto: if clean]")
-@click.option("--into", metavar="BRANCH", help="Where it lands.  [the branch the run started from]")
-@click.option("--preview", is_flag=True, help="Only say what would happen.")
 @click.option(
-    "--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number, agent or agent:model."
+    "--queue", is_flag=True, help="Merge several runs in order, testing them together; continues an interrupted queue."
 )
 @click.option(
-    "--take", multiple=True, metavar="FILE[#1,3]=WHO,..", help="Make one result of files or hunks of several."
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default="auto",
+    help="How to merge.  [default: auto]",
 )
-@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs, base or a path.")
-@click.option("--resolve-with", metavar="AGENT", help="Have an agent settle the conflicts, and prove it.")
-@click.option("--tries", type=click.IntRange(1, 10), default=3, help="How often that agent may try.  [3]")
-@click.option("--abort", is_flag=True, help="Give up a merge that is in conflict.")
-@click.option("--autostash", is_flag=True, help="Put uncommitted changes aside, and back on top afterwards.")
-@click.option("--no-checks", "no_checks", is_flag=True, help="Land it without proof on the merged tree.")
+@click.option("--into", metavar="BRANCH", help="Target branch.  [default: the branch the run started from]")
+@click.option("--preview", is_flag=True, help="Only show what would happen.")
+@click.option(
+    "--pick", metavar="ATTEMPT", help="Attempt to merge instead of the winner: its id, number, agent or agent:model."
+)
+@click.option(
+    "--take",
+    multiple=True,
+    metavar="FILE[#1,3]=WHO,..",
+    help="Build one result from files or hunks of several attempts.",
+)
+@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Resolve a conflict: ours, theirs, base or a path.")
+@click.option("--resolve-with", metavar="AGENT", help="Have an agent resolve the conflicts, and check the result.")
+@click.option("--tries", type=click.IntRange(1, 10), default=3, help="Number of tries of that agent.  [default: 3]")
+@click.option("--abort", is_flag=True, help="Abort a merge with conflicts.")
+@click.option("--autostash", is_flag=True, help="Stash uncommitted changes and reapply them afterwards.")
+@click.option("--no-checks", "no_checks", is_flag=True, help="Merge without checks on the merged tree.")
 @json_option
 def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_json: bool, **options: object) -> int:
-    """Land the work of RUN on the branch it started from: proven on the merged tree, and undoable.
+    """Merge the work of RUN into the branch it started from, after checking the merged tree; `corral undo` reverts it.
 
-    A conflict or a checkout that is not clean moves nothing. Strategies: auto lands only what goes together; ours and
-    theirs let the branch or the run win where both changed the same lines; squash makes one commit, rebase a straight
-    line; manual only reports; patch prints it; branch makes a branch; pr a pull request with `gh`.
+    A conflict or a checkout with changes moves nothing. Strategies: auto merges only without conflicts; ours and
+    theirs let the branch or the run win where both changed the same lines; squash makes one commit; rebase makes a
+    straight line; manual only reports; patch prints a patch; branch creates a branch; pr opens a pull request with
+    `gh`.
     """
     if queue:
         return _queue(runs, _request(runs[0] if runs else "", options), as_json=as_json)
@@ -193,9 +204,9 @@ def _ways(run: str) -> str:
 @click.argument("run", required=False)
 @json_option
 def undo(run: str | None, *, as_json: bool) -> int:
-    """Take back the last merge of RUN, or the last one made here: refs and files are exactly as they were.
+    """Undo the last merge of RUN, or the last merge here: restore refs and files exactly.
 
-    Refused if newer work would be lost. The run can be merged again afterwards.
+    It refuses if newer work would be lost. You can merge the run again afterwards.
     """
     with engine() as opened:
         record = asyncio.run(opened.merges.undo(run, Path.cwd(), _talk))
@@ -207,12 +218,12 @@ def undo(run: str | None, *, as_json: bool) -> int:
 
 
 @click.command()
-@click.option("--repo", default=".", metavar="DIR", help="The repository.  [.]")
+@click.option("--repo", default=".", metavar="DIR", help="Repository.  [default: .]")
 @json_option
 def overlap(repo: str, *, as_json: bool) -> None:
-    """Foresee which unmerged work will clash: agents at work (by their last snapshot) and runs that wait to be merged.
+    """Predict conflicts of unmerged work: agents at work (by their last snapshot) and runs that wait to be merged.
 
-    BEHIND is how many commits the branch has that the work does not know.
+    BEHIND is the number of commits on the branch that the work does not have.
     """
     with engine() as opened:
         found = asyncio.run(opened.merges.overlap(Path(repo)))

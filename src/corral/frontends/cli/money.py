@@ -34,18 +34,20 @@ BAR = 30
 
 @click.command()
 @click.argument("action", type=click.Choice(["show", "set", "reset"]), default="show", required=False)
-@click.option("--per-run", "run", type=float, metavar="USD", help="At most so much for each run.")
-@click.option("--per-day", "day", type=float, metavar="USD", help="At most so much a day.")
-@click.option("--per-month", "month", type=float, metavar="USD", help="At most so much a month.")
-@click.option("--ceiling", type=float, metavar="USD", help="Of a month; neither --yes nor an answer goes past it.")
+@click.option("--per-run", "run", type=float, metavar="USD", help="Limit for each run.")
+@click.option("--per-day", "day", type=float, metavar="USD", help="Limit for a day.")
+@click.option("--per-month", "month", type=float, metavar="USD", help="Limit for a month.")
+@click.option(
+    "--ceiling", type=float, metavar="USD", help="Hard limit for a month; neither --yes nor an answer exceeds it."
+)
 @click.option("--agent", default="", metavar="NAME", help="Only for this agent.")
 @click.option("--repo", default="", metavar="DIR", help="Only for this repository.")
-@click.option("--all", "whole", is_flag=True, help="With `reset`: the ceiling too.")
+@click.option("--all", "whole", is_flag=True, help="With `reset`: also remove the ceiling.")
 @json_option
 def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **usd: float | None) -> None:
-    """Show limits of money and how they stand; `set` some; `reset` takes away what was set, with --all the ceiling too.
+    """Show money limits and their use; `set` some; `reset` removes what was set, with --all the ceiling too.
 
-    Limits hold for all agents, processes and runs of yours together. Those of [budget] in settings files hold besides.
+    Limits apply to all your agents, processes and runs together, in addition to those of [budget] in settings files.
     """
     named: list[tuple[Window, float]] = [
         (window, amount) for window in WINDOWS if (amount := usd.get(window)) is not None
@@ -122,15 +124,15 @@ def _budget_document(found: list[LimitStatus], spent: dict[str, tuple[float, flo
     type=click.Choice(get_args(By)),
     default="agent",
     show_default=True,
-    help="What to add up.",
+    help="Group by.",
 )
-@click.option("--days", type=click.IntRange(min=1), metavar="N", help="Only the last N days.  [all]")
-@click.option("--repo", default="", metavar="DIR", help="Only of this repository.")
-@click.option("--csv", "as_csv", is_flag=True, help="As CSV.")
-@click.option("--prometheus", is_flag=True, help="All totals, as Prometheus reads them.")
+@click.option("--days", type=click.IntRange(min=1), metavar="N", help="Only the last N days.  [default: all]")
+@click.option("--repo", default="", metavar="DIR", help="Only this repository.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--prometheus", is_flag=True, help="Print all totals in the format of Prometheus.")
 @json_option
 def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool, as_json: bool) -> None:
-    """Show what attempts cost: as a table with bars, JSON or CSV. Money reserved for unknown cost is shown apart."""
+    """Show the cost of attempts: as a table with bars, JSON or CSV. Money reserved for unknown cost is separate."""
     since = time.time() - days * 86400 if days else 0.0
     with engine() as opened:
         if prometheus:
@@ -190,7 +192,7 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
 @click.command()
 @json_option
 def quota(*, as_json: bool) -> None:
-    """Show how the limits of agents' accounts stand, as far as agents and providers told, and when they are back."""
+    """Show the quotas of agents' accounts, as reported by agents and providers, and when they reset."""
     with engine() as opened:
         found = opened.money.known_quotas()
     if as_json:
@@ -241,12 +243,12 @@ def _window(window: QuotaWindow) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--off", is_flag=True, help="Let runs start again.")
+@click.option("--off", is_flag=True, help="Allow runs to start again.")
 @json_option
 def halt(*, off: bool, as_json: bool) -> int:
-    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`.
+    """Stop all your runs now, in any process, and save their work; nothing starts until `corral halt --off`.
 
-    Waits at most 30 s, then lists what has not stopped (exit 1) and how to force it.
+    It waits at most 30 s, then lists what has not stopped (exit 1) and how to force it.
     """
     with engine() as opened:
         if off:

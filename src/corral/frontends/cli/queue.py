@@ -15,7 +15,7 @@ from corral.model.server import QueueState
 @json_option
 @click.pass_context
 def queue(context: click.Context, *, as_json: bool) -> None:
-    """Show what waits to be taken up by a server, in that order."""
+    """Show the queued runs in their order."""
     if context.invoked_subcommand is None:
         with engine() as opened:
             _show(opened.queue.state(), as_json=as_json)
@@ -23,7 +23,7 @@ def queue(context: click.Context, *, as_json: bool) -> None:
 
 @queue.command("hold")
 def hold() -> None:
-    """Take nothing up any more; what goes on goes on."""
+    """Stop starting queued runs; active runs continue."""
     with engine() as opened:
         opened.queue.hold(held=True)
     click.echo("held: nothing is taken up until `corral queue go`")
@@ -31,7 +31,7 @@ def hold() -> None:
 
 @queue.command("go")
 def go() -> None:
-    """Take up what waits."""
+    """Start queued runs again."""
     with engine() as opened:
         opened.queue.hold(held=False)
     click.echo("the queue goes on")
@@ -40,7 +40,7 @@ def go() -> None:
 @queue.command("at-once")
 @click.argument("number", type=click.IntRange(1, 1000))
 def at_once(number: int) -> None:
-    """Let at most NUMBER runs go on at once."""
+    """Set the maximum NUMBER of runs at once."""
     with engine() as opened:
         opened.queue.set_concurrency(number)
     click.echo(f"{number} at once")
@@ -48,12 +48,12 @@ def at_once(number: int) -> None:
 
 @queue.command("move")
 @named_run_argument
-@click.option("--priority", type=click.IntRange(-1000, 1000), help="More is sooner.")
-@click.option("--before", metavar="RUN", help="Just before this one.")
-@click.option("--first", is_flag=True, help="Before all others of its priority.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), help="Priority; higher is sooner.")
+@click.option("--before", metavar="RUN", help="Place it just before this run.")
+@click.option("--first", is_flag=True, help="Place it before all others of its priority.")
 @json_option
 def move(run: str, priority: int | None, before: str | None, *, first: bool, as_json: bool) -> None:
-    """Give RUN another priority or place."""
+    """Change the priority or place of RUN."""
     with engine() as opened:
         opened.queue.move(run, priority=priority, before=before, first=first)
         _show(opened.queue.state(), as_json=as_json)

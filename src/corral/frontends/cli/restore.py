@@ -13,11 +13,13 @@ from corral.frontends.cli.look import engine, json_option
 
 @click.command()
 @click.argument("attempt")
-@click.option("--into", metavar="DIR|BRANCH", help="A new folder (begins with . or /) or branch.  [corral/restored/..]")
-@click.option("--list", "listing", is_flag=True, help="Only list what is kept of it.")
+@click.option(
+    "--into", metavar="DIR|BRANCH", help="New folder (begins with . or /) or branch.  [default: corral/restored/..]"
+)
+@click.option("--list", "listing", is_flag=True, help="Only list what is stored of it.")
 @json_option
 def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> None:
-    """Bring back the work of ATTEMPT, or what it had at a time: ATTEMPT@TIME, as --list shows it."""
+    """Restore the work of ATTEMPT, or one of its snapshots: ATTEMPT@TIME, as --list shows it."""
     with engine() as opened:
         if listing:
             found = asyncio.run(opened.work.snapshots(attempt))
@@ -39,16 +41,20 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
 
 
 @click.command()
-@click.option("--older", metavar="AGE", help="Runs that ended longer ago: 12h, 30d, 4w.  [30d if nothing else is said]")
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
-@click.option("--disk", metavar="SIZE", help="The oldest, until workspaces and logs take less: 500MB, 5GB.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option(
+    "--older",
+    metavar="AGE",
+    help="Remove runs that ended longer ago: 12h, 30d, 4w.  [default: 30d without --keep and --disk]",
+)
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Remove all but the newest N.")
+@click.option("--disk", metavar="SIZE", help="Remove the oldest until workspaces and logs take less: 500MB, 5GB.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @json_option
 def clean(*, older: str | None, keep: int | None, disk: str | None, dry_run: bool, as_json: bool) -> None:
-    """Remove workspaces, logs, branches and refs of ended runs, and what their agents said; how they went stays.
+    """Remove workspaces, logs, branches, refs and messages of ended runs; keep their results.
 
-    Work that no branch has is never just deleted: a hidden ref keeps it for 30 more days, and `corral restore` finds
-    it there. Work that was merged, also squashed or rebased, is recognised.
+    Corral never just deletes work that no branch has: a hidden ref keeps it for 30 more days, for `corral restore`.
+    It recognises merged work, also squashed or rebased.
     """
     with engine() as opened:
         cleaned = asyncio.run(opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run))

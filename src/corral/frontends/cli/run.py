@@ -26,86 +26,98 @@ MOST_ARGUMENT = 100_000
 
 @click.command()
 @click.argument("task", required=False, default="")
-@click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]")
+@click.option("--repo", default=".", metavar="DIR", help="Repository, or a plain folder.  [default: .]")
 @click.option(
     "--agent",
     "agents",
     multiple=True,
     metavar="NAME[:MODEL]",
-    help="Who does it; see `corral agents`. Several (a,b or a*3) are a race.  [claude]",
+    help="Agent; see `corral agents`. Several (a,b or a*3) race.  [default: claude]",
 )
-@click.option("--strategy", type=click.Choice(get_args(RunStrategy)), help="How it is done.  [by what was asked for]")
-@click.option("--task", "tasks", multiple=True, metavar="TEXT", help="A further task, side by side; repeatable.")
-@click.option("--tasks", "tasks_file", metavar="FILE", help="Tasks from a file: one a line, or a JSON list.")
-@click.option("--review", is_flag=True, help="With --strategy multi: a reviewer looks at the result.")
+@click.option("--strategy", type=click.Choice(get_args(RunStrategy)), help="Strategy.  [default: by the other options]")
+@click.option("--task", "tasks", multiple=True, metavar="TEXT", help="Another task, run side by side; repeatable.")
+@click.option("--tasks", "tasks_file", metavar="FILE", help="File with tasks: one per line, or a JSON list.")
+@click.option("--review", is_flag=True, help="With --strategy multi: add a reviewer.")
 @click.option(
-    "--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable."
+    "--check", "checks", multiple=True, metavar="CMD", help="Command that must succeed on the result; repeatable."
 )
 @click.option(
     "--select",
     type=click.Choice(get_args(Select)),
-    help="How a race is decided: by evidence, by cost, or by who is done first.  [evidence]",
+    help="How to select the winner of a race: by evidence, by cost, or the first that is done.  [default: evidence]",
 )
 @click.option(
     "--scorer",
     "scorers",
     multiple=True,
     metavar="CMD|NAME",
-    help="A command that prints a number for a proven result, or a plug-in; repeatable.",
+    help="Command that prints a score for a proven result, or a plug-in; repeatable.",
 )
-@click.option("--judge", metavar="AGENT", help="Who compares proven results of a race, without knowing whose they are.")
+@click.option(
+    "--judge", metavar="AGENT", help="Agent that compares the proven results of a race, without their agents' names."
+)
 @click.option(
     "--held-out",
     metavar="DIR",
-    help="Files of checks that the agent never sees: laid over its work, path by path, and checked again.",
+    help="Folder of checks that the agent never sees: added to its work, path by path, for another check.",
 )
+@click.option("--type", "type_", type=click.Choice(get_args(TaskType)), help="Type of task; `test` may change tests.")
+@click.option("--file", "files", multiple=True, metavar="PATH", help="File that the task is about; repeatable.")
+@click.option("--role", metavar="NAME", help="Role: developer, reviewer, architect, or your own.")
+@click.option("--skill", "skills", multiple=True, metavar="NAME", help="Skill (SKILL.md); repeatable.")
+@click.option("--read-only", is_flag=True, help="Succeed without changes: reviews, questions.")
+@click.option("--output", metavar="SHAPE", help='Shape of the output: JSON like {"ok": "boolean"}, or a file.')
+@click.option("--name", metavar="TEXT", help="Name of the run; `corral rename` changes it.")
 @click.option(
-    "--type", "type_", type=click.Choice(get_args(TaskType)), help="The kind of task; `test` may change tests."
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for `corral ls --label`; repeatable."
 )
-@click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
-@click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")
-@click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill it is to have (SKILL.md); repeatable.")
-@click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
-@click.option("--output", metavar="SHAPE", help='What its output must fit: JSON like {"ok": "boolean"}, or a file.')
-@click.option("--name", metavar="TEXT", help="A name for the run; `corral rename` changes it.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="To find it again; repeatable.")
-@click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
-@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
-@click.option("--max-tokens", type=int, metavar="N", help="Stop an attempt that has used so many tokens.")
-@click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
-@click.option("--timeout", metavar="TIME", help="Wall clock for each try: 90s, 20m, 2h.  [60m]")
-@click.option("--idle", metavar="TIME", help="How long an agent may be silent.  [15m]")
+@click.option("--base", metavar="REF", help="Branch, tag or commit to start from.  [default: HEAD]")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Budget of the task: stop at this cost.")
+@click.option("--max-tokens", type=int, metavar="N", help="Maximum tokens of an attempt.")
+@click.option("--yes", is_flag=True, help="Exceed budgets of days and months without asking, up to the ceiling.")
+@click.option("--timeout", metavar="TIME", help="Maximum wall clock time of each try: 90s, 20m, 2h.  [default: 60m]")
+@click.option("--idle", metavar="TIME", help="Maximum silence of an agent.  [default: 15m]")
 @click.option(
     "--retries",
     type=int,
     metavar="N",
-    help="Further tries after a failure, also of a check.  [3, passing troubles only]",
+    help="Number of retries after a failure, also of a check.  [default: 3, for temporary failures only]",
 )
-@click.option("--from-last", is_flag=True, help="A further try starts from the files of the last, not clean.")
-@click.option(
-    "--fallback", multiple=True, metavar="NAME,..", help="Who tries next when the agent cannot; of its family."
-)
+@click.option("--from-last", is_flag=True, help="Start a retry from the files of the last try.")
+@click.option("--fallback", multiple=True, metavar="NAME,..", help="Agents to try next, of the same family.")
 @click.option(
     "--require-sandbox",
     "require",
     type=click.Choice(get_args(Level)),
-    help="Start only at this level or above.  [strict; on macOS seatbelt]",
+    help="Minimum sandbox level.  [default: strict; on macOS seatbelt]",
 )
-@click.option("--scope", metavar="FILE", help="A file with keys like those of [scope].")
-@click.option("--read", multiple=True, metavar="GLOB", help="What it may read; absolute for outside; repeatable.")
-@click.option("--write", multiple=True, metavar="GLOB", help="What it may write; repeatable.  [**]")
-@click.option("--env", multiple=True, metavar="NAME", help="A variable it is given; repeatable.")
-@click.option("--net", metavar="off|on|HOST,..", help="Hosts besides its own provider; @registries.  [off]")
-@click.option("--explain-scope", "explain", is_flag=True, help="Print the effective scope, and start nothing.")
-@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
-@click.option("--merge", type=click.Choice(["never", "auto"]), default="never", help="Land what is done.  [never]")
-@click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
-@click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
+@click.option("--scope", metavar="FILE", help="File with the keys of [scope].")
 @click.option(
-    "--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.  [0]"
+    "--read",
+    multiple=True,
+    metavar="GLOB",
+    help="Files the agent may read; absolute outside the workspace; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--write", multiple=True, metavar="GLOB", help="Files the agent may write; repeatable.  [default: **]")
+@click.option("--env", multiple=True, metavar="NAME", help="Variable to pass to the agent; repeatable.")
+@click.option(
+    "--net", metavar="off|on|HOST,..", help="Hosts besides the agent's provider; @registries.  [default: off]"
+)
+@click.option("--explain-scope", "explain", is_flag=True, help="Print the effective scope and start nothing.")
+@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even without a working sandbox.")
+@click.option(
+    "--merge", type=click.Choice(["never", "auto"]), default="never", help="Merge finished work.  [default: never]"
+)
+@click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
+@click.option("--detach", is_flag=True, help="Queue the run and return; a server or a new process runs it.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-1000, 1000),
+    default=0,
+    help="Priority in the queue; higher is sooner.  [default: 0]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print only the run document, as JSON.")
+@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
 def run(
     task: str,
     *,
@@ -115,12 +127,12 @@ def run(
     detach: bool,
     **options: Any,  # noqa: ANN401
 ) -> int:
-    """Have an agent do TASK in a workspace of its own, and prove the result.
+    """Run TASK with an agent in a private workspace, and check the result.
 
-    TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
+    TASK `-` reads stdin. Corral does not touch your checkout: the result is a branch corral/... and a receipt.
 
-    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 3 waits for a person (an answer, a merge
-    conflict, paused), 4 stopped by the budget, 5 limited by a quota (resume it later), 130 stopped by a person.
+    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 3 waits for you (an answer, a merge conflict,
+    paused), 4 stopped by the budget, 5 limited by a quota (resume it later), 130 stopped by the user.
     """
     request = build_request(task, **options)
     if explain:

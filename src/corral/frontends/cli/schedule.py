@@ -21,17 +21,17 @@ from corral.model.server import ScheduleRecord
 
 @click.group()
 def schedule() -> None:
-    """Have a server start a task by the clock, within limits.
+    """Start tasks on a schedule, by a server.
 
-    Begin with `corral schedule add nightly @daily "Update the dependencies" --check "make test"`. It needs a server
-    that is at work: `corral serve`.
+    Example: `corral schedule add nightly @daily "Update the dependencies" --check "make test"`. It needs a running
+    server: `corral serve`.
     """
 
 
 @schedule.command("ls")
 @json_option
 def list_(*, as_json: bool) -> None:
-    """List schedules: when each comes next, and what came of the last time."""
+    """List schedules with their next time and last result."""
     with engine() as opened:
         found = opened.automation.all()
         if as_json:
@@ -59,10 +59,10 @@ def list_(*, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("cron")
 @click.argument("task", required=False, default="")
-@click.option("--zone", default="UTC", metavar="ZONE", help="The clock that counts, as Europe/Berlin.  [UTC]")
-@click.option("--most-open", type=FEW, default=1, help="It does not start while so many of its runs go on.  [1]")
-@click.option("--per-day", type=FEW, default=24, help="How many runs it may start within a day.  [24]")
-@click.option("--replace", is_flag=True, help="Instead of the one that is called so.")
+@click.option("--zone", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin.  [default: UTC]")
+@click.option("--most-open", type=FEW, default=1, help="Maximum number of its open runs.  [default: 1]")
+@click.option("--per-day", type=FEW, default=24, help="Maximum runs per day.  [default: 24]")
+@click.option("--replace", is_flag=True, help="Replace an existing schedule of this name.")
 @json_option
 def add(  # noqa: PLR0913 -- what Click hands over
     name: str,
@@ -76,7 +76,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
     as_json: bool,
     **options: Any,  # noqa: ANN401
 ) -> None:
-    """Start TASK whenever the clock fits CRON: "0 3 * * mon-fri", @hourly, @daily, @weekly, @monthly.
+    """Start TASK whenever the clock matches CRON: "0 3 * * mon-fri", @hourly, @daily, @weekly, @monthly.
 
     What is to be done is said as to `corral run`, and checked now. TASK `-` is read from stdin.
     """
@@ -103,7 +103,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
 @click.argument("name")
 @json_option
 def run(name: str, *, as_json: bool) -> None:
-    """Start what a schedule starts, now; it counts among its runs."""
+    """Start the task of a schedule now; it counts among its runs."""
     with engine() as opened:
         leave_to_background(opened, asyncio.run(opened.automation.start(name, lambda _: None, say)), as_json=as_json)
 

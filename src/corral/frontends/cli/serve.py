@@ -24,26 +24,42 @@ PORT = 4747
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.  [127.0.0.1]")
 @click.option(
-    "--root", "roots", multiple=True, metavar="DIR", help="Requests may use repositories below it; repeatable."
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 is any free port."
+)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option(
+    "--root", "roots", multiple=True, metavar="DIR", help="Folder whose repositories requests may use; repeatable."
 )
 @click.option(
-    "--host-name", "names", multiple=True, metavar="NAME", help="A name it is called by, e.g. behind a proxy."
+    "--host-name", "names", multiple=True, metavar="NAME", help="Public host name, such as that of a proxy; repeatable."
 )
-@click.option("--tls-cert", "certificate", type=click.Path(exists=True, path_type=Path), help="Serve TLS.")
-@click.option("--tls-key", "key", type=click.Path(exists=True, path_type=Path), help="The key of that certificate.")
-@click.option("--behind-tls", "secure", is_flag=True, help="A proxy before it speaks TLS: cookies only over TLS.")
-@click.option("--plain-http", is_flag=True, help="Listen beyond this machine without TLS all the same.")
+@click.option("--tls-cert", "certificate", type=click.Path(exists=True, path_type=Path), help="Certificate for TLS.")
+@click.option("--tls-key", "key", type=click.Path(exists=True, path_type=Path), help="Key of the certificate.")
+@click.option("--behind-tls", "secure", is_flag=True, help="A proxy handles TLS: send cookies only over TLS.")
+@click.option("--plain-http", is_flag=True, help="Allow other addresses without TLS.")
 @click.option(
-    "--rate", type=click.FloatRange(min=0), default=100.0, help="Requests a second of each token.  [100; 0: any]"
+    "--rate",
+    type=click.FloatRange(min=0),
+    default=100.0,
+    help="Maximum requests per second of each token; 0 is no limit.  [default: 100]",
 )
-@click.option("--body-bytes", type=click.IntRange(min=1000), default=1 << 20, help="The largest body.  [1 MiB]")
-@click.option("--body-seconds", type=click.FloatRange(min=0.1), default=30.0, help="How long a body may take.  [30]")
-@click.option("--resume/--no-resume", default=True, help="Go on with runs whose process is gone.  [--resume]")
 @click.option(
-    "--log", "form", type=click.Choice(["text", "json"]), default="text", help="How to log, on stderr.  [text]"
+    "--body-bytes", type=click.IntRange(min=1000), default=1 << 20, help="Maximum size of a body.  [default: 1 MiB]"
+)
+@click.option(
+    "--body-seconds",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    help="Maximum seconds to receive a body.  [default: 30]",
+)
+@click.option("--resume/--no-resume", default=True, help="Continue runs whose process is gone.  [default: --resume]")
+@click.option(
+    "--log",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the log on stderr.  [default: text]",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 def serve(  # noqa: PLR0913 -- what Click hands over
@@ -58,10 +74,10 @@ def serve(  # noqa: PLR0913 -- what Click hands over
     verbose: bool,
     **more: object,
 ) -> int:
-    """Serve the HTTP API and the page, and drive what is queued, until stopped.
+    """Serve the HTTP API and the page, and run what is queued, until stopped.
 
-    Prints its address, at the first start a token, and a link that opens the page once. When it ends, what it drives
-    is left as after a crash: the next `corral serve` goes on with it.
+    It prints its address, at the first start a token, and a link that opens the page once. When it ends, its runs
+    are as after a crash: the next `corral serve` continues them.
     """
     from corral.frontends.web import server  # noqa: PLC0415
     from corral.frontends.web.app_state import ServerSettings  # noqa: PLC0415
@@ -117,13 +133,17 @@ def _top(folder: Path) -> Path:
 
 @click.group()
 def token() -> None:
-    """Say who may use the server: make, list and revoke tokens."""
+    """Create, list and revoke tokens for the server."""
 
 
 @token.command("new")
 @click.option("--name", default="", metavar="TEXT", help="What it is for.")
 @click.option(
-    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it may do; repeatable.  [read, run]"
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; repeatable.  [default: read, run]",
 )
 @json_option
 def new(name: str, scopes: tuple[str, ...], *, as_json: bool) -> None:

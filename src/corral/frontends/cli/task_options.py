@@ -102,7 +102,7 @@ def add_switches(group: click.Group, room: Room, state: State, *, rests: str, re
                 warn_if_alone(opened)
 
     named = click.Argument(["name"])
-    json = click.Option(["--json", "as_json"], is_flag=True, help="As JSON.")
+    json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
     group.add_command(
         click.Command("rm", callback=remove, params=[named], help=f"Remove a {group.name}; what it started stays.")
     )

@@ -28,17 +28,17 @@ LEAST_SECRET = 16
 
 @click.group()
 def trigger() -> None:
-    """Have a server start a task when another program calls it, or when a branch moves, within limits.
+    """Start a task by a server when another program calls it, or when a branch moves.
 
-    What was sent is filled into the task: `corral trigger add issues "Look at {{payload.issue.title}}" --when
-    "payload.action == 'opened'"`. It needs a server that is at work: `corral serve`.
+    The task can contain the payload: `corral trigger add issues "Look at {{payload.issue.title}}" --when
+    "payload.action == 'opened'"`. It needs a running server: `corral serve`.
     """
 
 
 @trigger.command("ls")
 @json_option
 def list_(*, as_json: bool) -> None:
-    """List triggers, and what came of the last move of a branch; their secrets are not shown."""
+    """List triggers and the result of the last branch move, without their secrets."""
     with engine() as opened:
         found = opened.triggers.all()
         if as_json:
@@ -66,16 +66,28 @@ def list_(*, as_json: bool) -> None:
 @trigger.command("add")
 @click.argument("name")
 @click.argument("task", required=False, default="")
-@click.option("--branch", default="", metavar="NAME", help="New commits on it start the task, too.")
-@click.option("--when", default="", metavar="CONDITION", help="Over `payload` and `event`, as in flows.  [always]")
+@click.option("--branch", default="", metavar="NAME", help="Branch whose new commits also start the task.")
 @click.option(
-    "--approve", default="", metavar="TIME", help="Ask a person for so long before it starts; else it does not."
+    "--when",
+    default="",
+    metavar="CONDITION",
+    help="Condition over `payload` and `event`, as in flows.  [default: always]",
 )
-@click.option("--approve-unless", default="", metavar="CONDITION", help="Where this holds, nobody is asked.")
-@click.option("--secret-env", metavar="NAME", help="A variable that holds the secret calls are signed with.  [made]")
-@click.option("--most-open", type=FEW, default=4, help="It does not start while so many of its runs go on.  [4]")
-@click.option("--per-hour", type=FEW, default=30, help="How many runs it may start within an hour.  [30]")
-@click.option("--replace", is_flag=True, help="Instead of the one that is called so; it keeps its secret.")
+@click.option(
+    "--approve",
+    default="",
+    metavar="TIME",
+    help="Ask a user before it starts, for this long; without an answer it does not start.",
+)
+@click.option(
+    "--approve-unless", default="", metavar="CONDITION", help="Condition under which it starts without asking."
+)
+@click.option(
+    "--secret-env", metavar="NAME", help="Variable with the secret that signs calls.  [default: a new secret]"
+)
+@click.option("--most-open", type=FEW, default=4, help="Maximum number of its open runs.  [default: 4]")
+@click.option("--per-hour", type=FEW, default=30, help="Maximum runs per hour.  [default: 30]")
+@click.option("--replace", is_flag=True, help="Replace an existing trigger of this name; keep its secret.")
 @json_option
 def add(  # noqa: PLR0913 -- what Click hands over
     name: str,
@@ -92,7 +104,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
     as_json: bool,
     **options: Any,  # noqa: ANN401
 ) -> None:
-    """Start TASK when it is called, and print the secret that calls are signed with: it is not shown again.
+    """Start TASK when it is called, and print the secret that signs calls, once.
 
     What is to be done is said as to `corral run`, and checked now. {{payload.…}} and {{event}} in TASK are filled.
     """
@@ -120,11 +132,11 @@ def add(  # noqa: PLR0913 -- what Click hands over
 
 @trigger.command("run")
 @click.argument("name")
-@click.option("--payload", metavar="FILE", help="What is sent to it, as JSON; `-` is stdin.  [{}]")
-@click.option("--event", default="", metavar="NAME", help="What kind of call it is, as X-GitHub-Event says.")
+@click.option("--payload", metavar="FILE", help="File with the payload as JSON; `-` is stdin.  [default: {}]")
+@click.option("--event", default="", metavar="NAME", help="Kind of call, as in X-GitHub-Event.")
 @json_option
 def run(name: str, *, payload: str | None, event: str, as_json: bool) -> int:
-    """Call a trigger yourself, to try it: its condition and its limits hold; exit code 1 if nothing starts."""
+    """Call a trigger by hand: its condition and its limits apply; exit code 1 if nothing starts."""
     called = occasion(secrets.token_hex(8), event, _payload_bytes(payload))
     with engine() as opened:
         fired = asyncio.run(opened.triggers.fire(opened.triggers.find(name), called, lambda _: None))

@@ -27,10 +27,10 @@ FILES_SHOWN = 20
 @run_argument
 @json_option
 def watch(run: str, *, as_json: bool) -> int:
-    """Watch RUN until it is over: its graph, who works on what, for how long and for how much.
+    """Watch RUN until it ends: its graph, its agents, their work, time and cost.
 
-    On a terminal it is a live view, anywhere else a few plain lines, both on stderr; then what came of it. The exit
-    code is that of the run. To leave it, press Ctrl-C: the run goes on.
+    On a terminal it shows a live view, elsewhere a few plain lines, both on stderr; then the result. The exit code
+    is that of the run. Ctrl-C stops watching, not the run.
     """
     gc.enable()  # it may go on for hours
     with engine() as opened:
@@ -63,13 +63,13 @@ def _start_time(run: Run) -> float:
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--repo", default=".", metavar="DIR", help="Without RUN: all runs of this repository.  [.]")
+@click.option("--repo", default=".", metavar="DIR", help="Without RUN: all runs of this repository.  [default: .]")
 @json_option
 def who(run: str | None, repo: str, *, as_json: bool) -> None:
-    """Show who is at work on which file: agents of RUN, or of all runs of the repository.
+    """Show which agents work on which files: agents of RUN, or of all runs of the repository.
 
-    Files are those that agents told of and those of their last snapshot. A file that several work on, each in a
-    workspace of its own, is marked: they will have to be merged.
+    Files come from the agents' reports and their last snapshot. A file that several agents change in their
+    workspaces is marked: it will need a merge.
     """
     with engine() as opened:
         found = asyncio.run(opened.history.at_work(run, Path(repo)))
