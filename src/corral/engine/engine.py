@@ -16,6 +16,7 @@ from corral.model.errors import BadRequest, StoreTrouble, during_run
 from corral.model.events import RunEvent
 from corral.store.interface import Store, Watch
 from corral.store.opening import begin_store
+from corral.store.records import StoreReport
 
 if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
@@ -77,6 +78,10 @@ class Engine:
     def check_store(self) -> str:
         """Return `ok`, or what is wrong with the store."""
         return self._store.integrity()
+
+    def store_report(self) -> StoreReport:
+        """Look through the whole store: soundness, version, size."""
+        return self._store.report()
 
     def check_writable(self) -> None:
         """Raise unless the store can be written to."""

@@ -13,6 +13,21 @@ LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
 LEASE_AHEAD_SECONDS = 60.0  #: a lease that ends later than this after a whole one is from before the clock was set back
 
 
+class StoreReport(Struct, frozen=True, kw_only=True):
+    """How a store is: sound or not, its version and its size."""
+
+    kind: str  #: sqlite
+    where: str
+    sound: bool
+    problem: str | None  #: what is wrong, if it is not sound
+    writable: bool
+    schema: int  #: the newest migration that it has
+    bytes: int
+    runs: int
+    attempts: int
+    events: int
+
+
 class RunLine(Struct, frozen=True, kw_only=True):
     """A run as a listing shows it."""
 

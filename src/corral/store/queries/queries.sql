@@ -132,3 +132,12 @@ DELETE FROM nodes WHERE run = :run AND id = :id
 
 -- name: save_plan
 UPDATE runs SET plan = :plan WHERE id = :id
+
+-- name: stored_runs
+SELECT count(*) AS count FROM runs
+
+-- name: stored_attempts
+SELECT count(*) AS count FROM attempts
+
+-- name: stored_events
+SELECT count(*) AS count FROM events

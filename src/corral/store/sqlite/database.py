@@ -13,6 +13,7 @@ from typing import Any, cast
 from corral.model import ENCODER
 from corral.model.errors import ReadOnlyStore, StoreTrouble
 from corral.model.events import Event, StoredEvent
+from corral.store.records import StoreReport
 from corral.store.signal import ChangeSignal, ChangeWatch
 from corral.store.sqlite import missing_database, read_only
 from corral.store.sqlite.connection import BUSY_SECONDS, connect, translate_errors
@@ -151,6 +152,21 @@ class Database:
             return cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
         except sqlite3.DatabaseError as error:
             return str(error)
+
+    def report(self) -> StoreReport:
+        """Look through the whole store: soundness, version, size."""
+        found = self.integrity()
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return StoreReport(
+            kind="sqlite",
+            where=str(self.path),
+            sound=found == "ok",
+            problem=None if found == "ok" else found,
+            writable=self.writable,
+            schema=cast("int", self._db.execute("PRAGMA user_version").fetchone()[0]),
+            bytes=sum(file.stat().st_size for file in files if file.exists()),
+            **{name: cast("int", self.rows(f"stored_{name}")[0]["count"]) for name in ("runs", "attempts", "events")},
+        )
 
     def give_back(self) -> None:
         """Give room that deleted rows left back to the disk, if it is much; not while others are at work here."""
