@@ -126,8 +126,8 @@ assert (ranking.winner, ranking.why) == ("r-2", "no check was asked for; fewest 
             Edit("frontends/python/tasks.py", "    base: str\n", "    base: str\n    colour: str\n"),
             Edit(
                 "engine/planning/submit.py",
-                "    notes += [f",
-                "    notes += [request.colour] if request.colour else []\n    notes += [f",
+                "    notes += _without_mcp",
+                "    notes += [request.colour] if request.colour else []\n    notes += _without_mcp",
             ),
         ),
         """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from corral.engine.clean import CleanedAttempt
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.merge.api import Merges
+    from corral.engine.opened_folders import OpenedFolder
     from corral.engine.restore import RestoredWork
     from corral.engine.verify import Verification
     from corral.engine.views.changes import AttemptChange, ChangeSelection, Ends, FileDiff, Fold
@@ -215,6 +216,14 @@ class Artifacts:
         from corral.engine import restore as keeping  # noqa: PLC0415
 
         return (await keeping.find_snapshots(self._store, keeping.split_moment(attempt)[0]))[2]
+
+    async def open(self, name: str, attempt: str | None) -> OpenedFolder:
+        """Make a folder in which a user tries the result of a run, or of one attempt."""
+        from corral.engine import opened_folders  # noqa: PLC0415
+
+        run = self._show(name)
+        plan, chosen = self._store.run(run.run).plan, _pick(run, attempt)
+        return await opened_folders.open_result(self._context.home, run.run, plan, chosen)
 
     async def restore(self, attempt: str, into: str | None) -> RestoredWork:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from corral.attempt import artifacts
 from corral.attempt.repositories import repository_of
 from corral.engine import base_pins
+from corral.engine.opened_folders import opened_folder
 from corral.machines import collect_work
 from corral.machines.host import Host, host_of
 from corral.model import OPEN, AttemptRecord, RunRecord
@@ -23,7 +24,7 @@ from corral.rules.text import cleaning as rules
 from corral.rules.text import names
 from corral.rules.text.cleaning import CleaningLimits, EndedRun
 from corral.store.interface import Store
-from corral.world.git import merge_commits, object_cache, pins, snapshots
+from corral.world.git import checkout_state, merge_commits, object_cache, pins, snapshots
 from corral.world.git.repository import Repository
 from corral.world.git.snapshots import Snapshot
 from corral.world.workspace import checkout, held_out
@@ -102,6 +103,8 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
             await _save(store, run, record, repository)
         except (CorralError, OSError) as error:
             return structs.replace(cleaned, trouble=f"its workspace stays: {error}")
+    if yours := await _changed_by_user(store, record, repository):
+        return structs.replace(cleaned, trouble=yours)
     found = await snapshots.list_snapshots(repository, _refs(run.id, name))
     moves, kept, merged = await _moves(repository, run, name, found)
     removed = (*(ref for ref, commit in moves if commit is None), *map(str, folders))
@@ -112,6 +115,15 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
         for folder in folders:
             await checkout.remove(folder)
     return structs.replace(cleaned, merged=merged, removed=removed, kept=kept)
+
+
+async def _changed_by_user(store: Store, record: AttemptRecord, repository: Repository) -> str:
+    """Return why an opened folder stays: the user changed files in it, and nothing else has these changes."""
+    folder, commit = opened_folder(store.folder, record.attempt.id), record.attempt.commit
+    if commit is None or not folder.exists():
+        return ""
+    changed = await checkout_state.changed_files(repository, commit, folder)
+    return f"you changed {changed[0]} in {folder}: remove it yourself" if changed else ""
 
 
 async def _without_repository(cleaned: CleanedAttempt, folders: Sequence[Path], *, dry: bool) -> CleanedAttempt:
@@ -182,7 +194,7 @@ def _refs(run: str, attempt: str) -> list[str]:
 def _folders(store: Store, record: AttemptRecord) -> list[Path]:
     folder = Path(record.folder)
     own = folder if folder.name == record.attempt.id else store.folder / "workspaces" / record.attempt.id
-    return [own, store.folder / "logs" / record.attempt.id]
+    return [own, store.folder / "logs" / record.attempt.id, opened_folder(store.folder, record.attempt.id)]
 
 
 def _size(store: Store, record: AttemptRecord) -> int:

@@ -45,6 +45,7 @@ class Request(Struct, frozen=True, kw_only=True):
     role: str | None = None
     skills: tuple[str, ...] = ()
     base: str | None = None
+    with_changes: bool = False  #: start from the checkout as it is, with what is not committed
     require: Level | None = None  #: None: strict, or on macOS seatbelt
     unsandboxed: bool = False
     trust: bool = False

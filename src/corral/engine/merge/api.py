@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from corral.engine.context import Context, Driver, LocalRuns, Say
 from corral.engine.merge import expired_conflicts
-from corral.engine.views import run_document
+from corral.engine.views import run_document, run_status
 from corral.model import Run
 from corral.model.errors import Conflicting, CorralError
 from corral.model.events import Noted, RunEvent
@@ -56,6 +58,7 @@ class Merges:
         picked, request = request.pick, merger.complete_request(request)
         if picked is not None and (words := rules.override_text(merger.run, picked)):
             say(words)
+        await self._say_moved(merger.run, request.into, say)
         if request.strategy == "patch":
             return await publish.patch(merger, request, sink)
         if request.strategy == "branch":
@@ -69,6 +72,13 @@ class Merges:
         if picked is not None:
             await self._take_choice(merger.run, picked, "merge --pick")
         return record
+
+    async def _say_moved(self, run: Run, into: str | None, say: Say) -> None:
+        from corral.engine.merge import overlap  # noqa: PLC0415
+
+        count = (await overlap.mark_moved(self._context.store, run)).merge.behind if not into else UNSET
+        if isinstance(count, int):
+            say(f"{run.merge.into} has moved: {count} commit{'' if count == 1 else 's'} since this run started")
 
     async def merge_automatically(self, run: str, listen: Listener) -> None:
         """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
@@ -110,9 +120,14 @@ class Merges:
         """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
         from corral.engine.merge import overlap, reverted  # noqa: PLC0415
 
-        return await overlap.mark_clashes(
-            self._context.store, await reverted.without_reverted_merge(self._context.store, run)
-        )
+        store = self._context.store
+        found = await overlap.mark_clashes(store, await reverted.without_reverted_merge(store, run))
+        return await overlap.mark_moved(store, found)
+
+    def needs_git(self, run: Run) -> bool:
+        """Tell whether git has to be asked how a run stands: whether its merge holds, its nodes fit, its base moved."""
+        several = run.merge.status == "ready" and len(run.nodes) > 1
+        return run.merge.status == "merged" or several or run_status.may_have_moved(self._context.store, run)
 
     async def undo_preview(self, run: str) -> UndoPreview | None:
         """Return what an undo of a run's last merge would take back."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from corral.attempt.repositories import repository_of
-from corral.engine.views import run_document
+from corral.engine.views import run_document, run_status
 from corral.model import OPEN, NodeClash, Run
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import Clash, Overlap, UnmergedWork
@@ -82,6 +82,19 @@ async def mark_clashes(store: Store, run: Run) -> Run:
         if (files := clashes[commits])
     )
     run.merge = msgspec.structs.replace(run.merge, clashes=found or UNSET)
+    return run
+
+
+async def mark_moved(store: Store, run: Run) -> Run:
+    """Say how many commits the branch has that the work of a run does not know."""
+    if not run_status.may_have_moved(store, run):
+        return run
+    repository = repository_of(store.run(run.run).plan, store.folder)
+    try:
+        count = await merge_commits.behind(repository, run.base or "", f"refs/heads/{run.merge.into}")
+    except (CorralError, OSError, ValueError):  # the branch may be gone
+        return run
+    run.merge = msgspec.structs.replace(run.merge, behind=count or UNSET)
     return run
 
 

@@ -88,7 +88,7 @@ class Requests:
         """Prepare a request and hold its base; where that moved meanwhile, hold the new one first."""
         submission = await self.prepare(request)
         vet(submission.plan)
-        if submission.plan.base is None or await self._pin(submission.plan, submission.plan.base, run, request.base):
+        if submission.plan.base is None or await self._pin(submission.plan, submission.plan.base, run, request):
             return submission
         held = await self._pin_moving(submission.plan, run, request)
         try:
@@ -105,18 +105,18 @@ class Requests:
         repository = repository_of(plan, self._context.home)
         for _ in range(MOST_MOVES):
             commit = await repository.commit_of(request.base or "HEAD")
-            if commit and await self._pin(plan, commit, run, request.base):
+            if commit and await self._pin(plan, commit, run, request):
                 return commit
         raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
 
-    async def _pin(self, plan: RunPlan, commit: str, run: str, named: str | None) -> bool:
+    async def _pin(self, plan: RunPlan, commit: str, run: str, request: Request) -> bool:
         """Hold a commit if it still is the base; looked at before as well: a ref to nothing breaks `git gc`."""
-        repository = repository_of(plan, self._context.home)
-        if not await _is_at(repository, commit, plan.into, named):
+        repository, named = repository_of(plan, self._context.home), request.base
+        if not request.with_changes and not await _is_at(repository, commit, plan.into, named):
             return False
         base_pins.begin(self._context.home, run, self._context.owner, plan)
         await pins.pin(repository, run, commit)
-        if await _is_at(repository, commit, plan.into, named):
+        if request.with_changes or await _is_at(repository, commit, plan.into, named):
             return True
         await _unpin(plan, self._context.home, run)
         return False

@@ -27,7 +27,7 @@ from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
 from corral.model.run_labels import check_labels, check_name
 from corral.rules.scope.scope import ScopeExplanation
-from corral.world.git import merge_commits, plain_folder
+from corral.world.git import checkout_state, merge_commits, plain_folder
 from corral.world.git import repository as git
 from corral.world.git.repository import DiscoveredRepository, Repository
 from corral.world.sandbox.probe import default_level, is_at_least, probe
@@ -72,14 +72,14 @@ async def _prepare(
     known: tuple[GitStateCache | None, str | None],
 ) -> Submission:
     await git.version()
-    glances, pinned = known
     folder = _folder(request)
-    remembers = glances if request.base is None else None
+    remembers = known[0] if request.base is None and not request.with_changes else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
     found = glance.found if glance else await git.discover(folder)
+    pinned = await _commit_changes(request, found) or known[1]
     uncommitted = hidden = room = None
     if glance is None and found is not None:  # git looks while we do
-        uncommitted = asyncio.create_task(_uncommitted_note(found, request.base))
+        uncommitted = asyncio.create_task(_uncommitted_note(found, request))
         hidden = asyncio.create_task(agentignore(found.repository, pinned or request.base or found.head))
         room = asyncio.create_task(_check_branch_prefix(found.repository))
         looking += [uncommitted, hidden, room]
@@ -278,6 +278,15 @@ async def _base(found: DiscoveredRepository, named: str | None, pinned: str | No
     return base, named if listed.code == 0 else found.branch
 
 
+async def _commit_changes(request: Request, found: DiscoveredRepository | None) -> str | None:
+    """Return a commit of the checkout as it is, if the run is to start from that; a plain folder is always so taken."""
+    if not request.with_changes or found is None:
+        return None
+    if request.base:
+        raise BadRequest("--with-changes and --base contradict each other", hint="leave one of them out")
+    return await checkout_state.commit_checkout(found.repository, found.head)
+
+
 async def _check_branch_prefix(repository: Repository) -> None:
     """Look that branches corral/... can be made: one that is called just that stands in their way."""
     objects = repository.git_dir / "objects"
@@ -293,12 +302,17 @@ async def _check_branch_prefix(repository: Repository) -> None:
         )
 
 
-async def _uncommitted_note(found: DiscoveredRepository | None, named: str | None) -> list[str]:
-    if found is None or named is not None or not (found.repository.folder / ".git").exists():
+async def _uncommitted_note(found: DiscoveredRepository | None, request: Request) -> list[str]:
+    if found is None or request.base is not None or not (found.repository.folder / ".git").exists():
         return []
     repository = found.repository
     quiet, _ = await asyncio.gather(merge_commits.neutral_environment(repository), repository.identity())
     listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"
-    return [f"{files} not committed: agents start from the last commit and do not see that"] if count else []
+    meaning = (
+        "agents start from them"
+        if request.with_changes
+        else "agents start from the last commit and do not see that (--with-changes)"
+    )
+    return [f"{files} not committed: {meaning}"] if count else []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import structs
 
-from corral.model import OPEN, AttemptRecord, Entry, NodeState, RunRecord, Status
+from corral.model import OPEN, AttemptRecord, Entry, NodeState, Run, RunRecord, Status
 from corral.model.inbox import BY_DEADLINE
 from corral.model.merge import MergeRecord
 from corral.rules.merge import merge as rules
@@ -225,3 +226,14 @@ def _line_status(store: Store, line: RunLine, gates: Mapping[str, str] | None, a
         status, reason = mark_waiting(nodes, records, mine)
         return structs.replace(line, status=status, reason=reason or line.reason)
     return structs.replace(line, reason=_stored_reason(line.status, line.owner, line.reason))
+
+
+def may_have_moved(store: Store, run: Run) -> bool:
+    """Tell whether the branch of a run that waits to be merged may have new commits; git is not asked."""
+    if run.merge.status not in ("ready", "conflict", "undone") or not run.merge.into or not run.base:
+        return False
+    place = Path(store.run(run.run).plan.git_dir) / "refs" / "heads" / run.merge.into
+    try:
+        return place.read_text().strip() != run.base
+    except (OSError, ValueError):
+        return True

@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "undo": ("merge", "Undo a merge: restore refs and files exactly."),
     "condense": ("act", "Continue agents in new sessions, from summaries of their work."),
     "overlap": ("merge", "Predict conflicts of unmerged work, with its branch and with each other."),
+    "open": ("restore", "Make a folder in which to try a result."),
     "restore": ("restore", "Restore the work of an attempt, or one of its snapshots."),
     "clean": ("restore", "Remove the leftovers of ended runs; unmerged work stays under a hidden ref."),
     "budget": ("money", "Show and set money limits: for each run, a day, a month."),
@@ -84,7 +85,7 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"corral.frontends.cli.{COMMANDS[cmd_name][0]}")
-        return with_limits(cast("click.Command", getattr(module, cmd_name)))
+        return with_limits(cast("click.Command", getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -64,7 +64,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if attempt is not None:
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
-        if found.merge.status == "merged" or (found.merge.status == "ready" and len(found.nodes) > 1):
+        if opened.merges.needs_git(found):
             import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
 
             found = asyncio.run(opened.merges.add_git_state(found))

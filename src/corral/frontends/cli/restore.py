@@ -1,4 +1,4 @@
-"""`restore`, `clean`: bring back what is kept, and make room without losing work."""
+"""`open`, `restore`, `clean`: try results, bring back what is kept, and make room without losing work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from corral.frontends.cli import text
-from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.look import engine, json_option, run_argument
 
 
 @click.command()
@@ -38,6 +38,22 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     if not as_json:
         for line in text.uncollected_lines(restored.not_collected, restored.workspace):
             click.echo(line, err=True)
+
+
+@click.command("open")
+@run_argument
+@click.argument("attempt", required=False)
+@json_option
+def open_(run: str, attempt: str | None, *, as_json: bool) -> None:
+    """Make a folder with the result of RUN (or of one ATTEMPT) to try it in, and print its path: cd "$(corral open)".
+
+    A folder that was opened before stays as it is. `corral clean` removes it with its run, unless you changed files.
+    """
+    with engine() as opened:
+        found = asyncio.run(opened.work.open(run, attempt))
+    click.echo(msgspec.json.encode(found).decode() if as_json else found.folder)
+    if not as_json and not found.new:
+        click.echo("it was opened before, and is as you left it", err=True)
 
 
 @click.command()

@@ -72,6 +72,9 @@ MOST_ARGUMENT = 100_000
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label for `corral ls --label`; repeatable."
 )
 @click.option("--base", metavar="REF", help="Branch, tag or commit to start from.  [default: HEAD]")
+@click.option(
+    "--with-changes", is_flag=True, help="Start from the checkout as it is: staged, unstaged and untracked changes too."
+)
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Budget of the task: stop at this cost.")
 @click.option("--max-tokens", type=int, metavar="N", help="Maximum tokens of an attempt.")
 @click.option("--yes", is_flag=True, help="Exceed budgets of days and months without asking, up to the ceiling.")

@@ -178,6 +178,9 @@ def _merge_lines(run: Run) -> list[str]:
             f"conflict {each.one} and {each.other} both changed {', '.join(map(printable, each.files))}{moved}"
             for each in merge.clashes
         ]
+    if merge.status == "ready" and isinstance(merge.behind, int):
+        commits = f"{merge.behind} commit{'' if merge.behind == 1 else 's'}"
+        return [f"moved    {merge.into} has {commits} since this run started: the merge combines both"]
     if merge.status == "conflict":
         return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
     if merge.status != "merged" or not merge.commit:

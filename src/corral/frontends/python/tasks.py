@@ -53,6 +53,7 @@ class RunOptions(TypedDict, total=False):
     name: str  #: to find it again
     labels: Mapping[str, str]
     base: str
+    with_changes: bool  #: start from the checkout as it is, with what is not committed
     budget_usd: float
     held_out: str  #: of a flow, as a task's own
     merge: Literal["never", "auto"]
