@@ -206,6 +206,12 @@ def test_a_short_program_that_hangs_is_killed() -> None:
         wait_for(process.run(ProcessStart(argv=["/bin/sh", "-c", "sleep 987"], env=ENV), timeout=0.2))
 
 
+def test_a_short_program_that_is_stopped_is_continued() -> None:
+    words = "setsid -w sh -c 'kill -STOP $$; echo inner'; kill -STOP $$; echo outer"
+    done = wait_for(process.run(ProcessStart(argv=["/bin/sh", "-c", words], env=ENV)))
+    assert done.out == b"inner\nouter\n"
+
+
 def test_a_process_is_known_by_pid_and_start_time() -> None:
     mine = process_identity.own_name()
     assert process_identity.is_alive(mine) is True

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,10 +18,12 @@ from msgspec import Struct, field
 
 from corral.model.errors import CorralError
 from corral.world import machine_limits, process_pipes, run_fence
-from corral.world.process_identity import Leftover, first_child, sweep
+from corral.world.process_identity import Leftover, children, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
+MOST_FAMILY = 100  #: processes below a short program
+CONTINUE_SECONDS = 2.0  #: how often a short program that takes long is continued, in case it was stopped
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
 #: Whoever is ended for these may go on while its work is kept; for the others, where it would grow worse, it is held.
 PATIENT = ("timeout", "idle", "stopped")
@@ -134,7 +136,7 @@ async def run(
     """
     process = await _spawn(start)
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout), _unstopped(process):
             _, out, err, _ = await asyncio.gather(
                 process_pipes.feed(process, start.stdin, more),
                 process_pipes.all_of(process.stdout, most, sink),
@@ -149,6 +151,34 @@ async def run(
         if process.returncode is None:
             await _whole(asyncio.create_task(_end_at_once(process, start, ())))
     return ProcessResult(process.returncode or 0, out, err)
+
+
+@contextlib.asynccontextmanager
+async def _unstopped(process: asyncio.subprocess.Process) -> AsyncGenerator[None]:
+    """Continue a program that a SIGSTOP has halted: it would keep us, and whoever wants to end us, waiting."""
+    loop = asyncio.get_running_loop()
+
+    def resume() -> None:
+        nonlocal timer
+        for pid in _family(process.pid) if process.returncode is None else ():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
+        timer = loop.call_later(CONTINUE_SECONDS, resume)
+
+    timer = loop.call_later(CONTINUE_SECONDS, resume)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and those below it, in whatever sessions."""
+    found = [pid]
+    for each in found:
+        if len(found) < MOST_FAMILY:
+            found += children(each)
+    return found
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process, more: asyncio.Queue[bytes | None] | None) -> None:
