@@ -45,7 +45,7 @@ class AttemptEnd:
                 self.events.step("over")
 
     async def _fail(self, error: Exception) -> None:
-        if "No space left" in str(error):
+        if machine_limits.is_disk_full(str(error)):
             hint = f"make room, then: corral resume {self.record.run}"
             raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
         lost = await self._rescue()

@@ -15,6 +15,7 @@ from corral.machines.workspace_host import WorkspaceHost
 from corral.model.errors import CorralError
 from corral.model.flow import Task
 from corral.rules.text import names
+from corral.world import machine_limits
 from corral.world.git import collect as collecting
 from corral.world.git import snapshots
 from corral.world.git.collect import CollectedWork
@@ -136,7 +137,7 @@ async def _aside(host: WorkspaceHost, made: Workspace, command: list[str], place
 
 
 def _is_out_of_space(error: Exception) -> bool:
-    return "No space left" in str(error)
+    return machine_limits.is_disk_full(str(error))
 
 
 def message(host: WorkspaceHost) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import resource
 from pathlib import Path
 
 from corral.model.errors import OutOfResources
 
 FILES, MEMORY, PROCESSES, SIZE = "open files", "memory", "processes or threads", "file size"
+LEAST_BLOCKS = 16  #: a disk with fewer is full
+_FULL = ("No space left", "Out of diskspace", "unable to write")
+_UNWRITTEN = re.compile(r"couldn't write '([^']+)'")
 NEAR = 64 << 10  #: bytes that one write may add to a file
 
 _BY_NUMBER = {
@@ -53,6 +57,21 @@ def in_words(text: str) -> OutOfResources | None:
     """Return what ran out, as a program or a library says it."""
     found = next((what for words, what in _BY_WORDS.items() if words in text.lower()), None)
     return _limit_error(found) if found else None
+
+
+def is_disk_full(words: str) -> bool:
+    """Tell whether git or the system say that a disk is full; of a file that could not be written, look."""
+    if any(sign in words for sign in _FULL):
+        return True
+    unwritten = _UNWRITTEN.search(words)
+    return unwritten is not None and has_no_room(Path(unwritten[1]).parent)
+
+
+def has_no_room(folder: Path) -> bool:
+    try:
+        return os.statvfs(folder).f_bavail < LEAST_BLOCKS
+    except OSError:
+        return False
 
 
 def of_file(path: Path, size: int) -> OutOfResources | None:

@@ -16,6 +16,7 @@ from corral.model.flow import Task
 from corral.rules.checks import receipts
 from corral.rules.text import names
 from corral.version import __version__
+from corral.world import machine_limits
 from corral.world.git import notes
 from corral.world.receipt_key import get_or_make_key
 
@@ -56,6 +57,6 @@ async def note(host: Host, receipt: Receipt, say: Callable[[str], None]) -> None
         async with host.repository_lock():
             await notes.add_note(host.repository, receipt.commit, names.NOTES, receipts.text(receipt))
     except (GitTrouble, OSError) as error:
-        if "No space left" in str(error):
+        if machine_limits.is_disk_full(str(error)):
             raise
         say(f"its receipt is not noted on its commit: {error}"[:500])

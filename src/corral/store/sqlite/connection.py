@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
@@ -129,14 +128,6 @@ REMEDIES = (
 )
 
 
-def _is_disk_full(path: Path) -> bool:
-    """Tell a full disk, which sqlite calls by many names."""
-    try:
-        return os.statvfs(path.parent).f_bavail < 16
-    except OSError:
-        return False
-
-
 def _size(path: Path) -> int:
     """Return the size of the larger of a database's two files."""
     sizes = [0]
@@ -158,6 +149,6 @@ def translate_errors(path: Path) -> Generator[None]:
         if "locked" in words and (pid := process_identity.stopped_holder(path.with_name(path.name + "-shm"))):
             hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
             raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
-        sign = "full" if _is_disk_full(path) else words.lower()
+        sign = "full" if machine_limits.has_no_room(path.parent) else words.lower()  # sqlite calls it by many names
         hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.model.errors import BadRequest, GitTrouble
+from corral.world import machine_limits
 from corral.world.git.repository import PLAIN_DIFF, Repository, age, empty_tree, trouble
 from corral.world.process import Owner
 from corral.world.workspace.checkout import WHO, remove
@@ -131,7 +132,9 @@ def hold_index(checkout: Checkout) -> Generator[None]:
             hint=f"wait for it; if no git is running there: rm {shlex.quote(str(checkout.lock))}",
         ) from None
     except OSError as error:
-        raise BadRequest(f"{checkout.lock}: {error.strerror}", hint="merge as the owner of the repository") from error
+        full = machine_limits.is_disk_full(str(error))
+        hint = "the disk is full: make room, then try again" if full else "merge as the owner of the repository"
+        raise BadRequest(f"{checkout.lock}: {error.strerror}", hint=hint) from error
     finally:
         mark.unlink(missing_ok=True)
     try:

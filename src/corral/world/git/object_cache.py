@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.model.errors import GitTrouble
-from corral.world import process, process_identity
+from corral.world import machine_limits, process, process_identity
 from corral.world.git.limits import LARGE, GitLimits, confine_git, is_over_limit, walk_mb
 from corral.world.git.repository import ENV, SAFE, Repository, object_folders
 from corral.world.locks import hold_lock
@@ -331,7 +331,7 @@ def _is_broken(finished: ProcessResult) -> bool:
 
 def _trouble(finished: ProcessResult) -> GitTrouble:
     words = finished.err.decode(errors="replace").strip()[-400:]
-    full = "No space left" in words
+    full = machine_limits.is_disk_full(words)
     hint = "the disk is full: make room, then try again" if full else "is the repository whole? try `git fsck` there"
     return GitTrouble(f"the repository's history cannot be packed for a workspace: {words}", hint=hint)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.model.errors import BadRequest, CorralError, GitTrouble, OutOfResources
-from corral.world import process
+from corral.world import machine_limits, process
 from corral.world.git.limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confine_git, is_over_limit, limits_of
 from corral.world.process import Owner, ProcessResult, ProcessStart
 
@@ -344,7 +344,7 @@ def trouble(command: str, finished: ProcessResult, limits: GitLimits | None = No
         )
     if finding := FINDING.search(words):
         return GitTrouble(f"its work holds an object that `git fsck` calls broken: {finding[1]}: {finding[2]}")
-    full = any(sign in words for sign in ("No space left", "unable to write"))
+    full = machine_limits.is_disk_full(words)
     return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
 
 
