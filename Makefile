@@ -18,7 +18,7 @@ test:            ## every test, and every check beside them
 
 quick:           ## the tests that take little time
 	@tools/bootstrap dev
-	@CORRAL_TRIES=0.2 $(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
+	@CORRAL_TRIES=0.2 $(PY) -m pytest -n 4 --dist worksteal -m "not slow" -q
 
 night:           ## every test, and twenty times as much of what chance decides, new each time
 	@tools/bootstrap dev

@@ -29,7 +29,13 @@ QUICK = {
         "test_undo_is_refused_when_newer_work_would_be_lost",
         "test_what_cannot_be_merged_is_refused",
     ),
-    "test_run": (),  # all
+    "test_run": (
+        "test_a_task_ends_as_a_proven_commit_on_a_branch",
+        "test_the_run_document_has_every_key_of_the_contract",
+        "test_commits_of_the_agent_itself_are_kept_and_its_rest_is_committed",
+        "test_an_agent_that_fails_keeps_its_work_and_its_last_words",
+        "test_changing_nothing_is_success_when_the_task_is_read_only",
+    ),
 }
 
 
@@ -41,8 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    chosen = QUICK.get(item.path.stem)
-    return chosen is not None and (not chosen or item.name in chosen)
+    return item.name in QUICK.get(item.path.stem, ())
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from corral.model.events import Event
 from corral.store.sqlite.store import Store
 from tests.docs.pages import PAGES, ROOT
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 REFERENCE = ROOT / "docs" / "reference"
 
 

@@ -216,6 +216,7 @@ def test_a_lock_passed_on_to_a_program_names_that_program(tmp_path: Path) -> Non
     os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(engine: Engine) -> None:
     file = stored(engine).path
     with stopped(WRITES, file) as pid:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.house.import_graph import SOURCE, cycles, import_graph, single_importers
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
 
 MOST_ALONE = 200  #: modules that only one other imports; the aim is 90
 

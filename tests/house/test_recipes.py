@@ -12,6 +12,8 @@ import pytest
 
 import corral
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 SOURCE = Path(corral.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "recipes.md"
 NEW = ""  #: what stands there before, of a file that is new

@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.rig.command import TIMEOUT_SECONDS, Corral
 from tests.rig.repository import Repo
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
 
 COUNTER = Path(__file__).parent / "visited_files.py"
 MOST_OF_A_RUN = 251  #: of `corral run TASK --check CHECK`

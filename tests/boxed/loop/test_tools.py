@@ -208,6 +208,7 @@ def test_a_package_is_never_an_option(use: Any, name: str) -> None:
     assert "not the name" in use("packages", action="add", names=[name], manager="pip").content["error"]
 
 
+@pytest.mark.slow
 def test_packages_are_really_installed(use: Any, repo: Repo) -> None:
     repo.write(
         {"package.json": '{"name": "x", "version": "1.0.0"}', "one/package.json": '{"name": "one", "version": "1.0.0"}'}
@@ -218,6 +219,7 @@ def test_packages_are_really_installed(use: Any, repo: Repo) -> None:
     assert (repo.folder / "package-lock.json").is_file()
 
 
+@pytest.mark.slow
 def test_the_tests_are_run_and_counted(use: Any, repo: Repo) -> None:
     body = "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): self.fail()\n"
     repo.write({"test_it.py": body})

@@ -7,6 +7,8 @@ import pytest
 from tests.rig.agents import go_cache
 from tests.rig.reports import Ran, observed
 
+pytestmark = pytest.mark.slow  # left out of `make quick`: each starts the compiler of Go
+
 MODULE = {"go.mod": "module example.com/calc\n\ngo 1.19\n"}
 CALC = "package calc\n\nfunc Add(a, b int) int { return a + b }\n"
 TESTS = """package calc
@@ -31,7 +33,6 @@ def observed_by_go(folder: Path, files: dict[str, str], command: str) -> Ran:
     return observed(folder, {**MODULE, **files}, command, go_cache())
 
 
-@pytest.mark.slow
 def test_each_test_is_reported(tmp_path: Path) -> None:
     more = """package inner_test
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.rig.reports import observed
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 CALC = "def add(a, b):\n    return a + b\n"
 SCRIPT = "from calc import add\nassert add(1, 2) == 3\nprint('ok')\n"
 LAST = "from calc import add\nassert add(1, 2) == 3"

@@ -7,6 +7,8 @@ import pytest
 from corral.model import TestOrder
 from tests.rig.reports import observed
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 PYTEST = "python -m pytest -q -p no:cacheprovider"
 UNITTEST = "python -m unittest discover"
 ONE = """

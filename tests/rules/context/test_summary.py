@@ -63,6 +63,7 @@ def test_what_must_be_kept_is_there(most: int) -> None:
     assert "change no files" in text
 
 
+@pytest.mark.slow
 def test_a_very_long_execution_becomes_short() -> None:
     noise: list[Event] = []
     for place in range(5000):

@@ -67,6 +67,7 @@ def test_whatever_stands_before_it(before: str, value: object) -> None:
     assert output.last_value(f"words.\n{json.dumps(value)}\n") == [value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["[", "{", '{"', '{"a":', "[[{", '"', "```\n", '{"a": "', "[1,", "}{", "\\"])
 def test_brackets_that_never_close_do_not_take_for_ever(piece: str) -> None:
     assert output.last_value(piece * ((8 << 20) // len(piece))) in ([], [{}])

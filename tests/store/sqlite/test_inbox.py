@@ -175,6 +175,7 @@ def test_a_quota_asks_until_it_is_back() -> None:
     assert rules.quota_question("run1", "main", "limited", 50.0, 100.0).deadline == 100.0 + rules.DAY
 
 
+@pytest.mark.slow
 def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: Path) -> None:
     entry, _ = store.inbox.ask(gate(), 1.0)
     file = tmp_path / "told"

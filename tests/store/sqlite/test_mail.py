@@ -52,6 +52,7 @@ def test_the_most_urgent_come_first_and_then_the_oldest(mail: Mail) -> None:
     assert take(mail, 10) == ["b", "a", "c", "d"]
 
 
+@pytest.mark.slow
 def test_a_thousand_are_read_in_the_order_in_which_they_were_written(mail: Mail) -> None:
     """Ten writers, a hundred each, one reader who keeps up: nothing is lost, doubled or overtaken."""
     read: list[str] = []

@@ -13,6 +13,8 @@ from corral.world.git import object_cache
 from corral.world.git.repository import Repository
 from tests.rig.repository import Repo, git
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 LARGE = random.Random(7).randbytes(object_cache.SMALL_BYTES + 1)  #: does not compress
 
 

@@ -12,6 +12,8 @@ from corral.world.git.pack_folding import MOST_PACKS, fold
 from corral.world.git.repository import Repository
 from tests.rig.repository import GIT_ENV, Repo
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 NOTES = "refs/notes/corral"
 
 

@@ -64,6 +64,7 @@ def test_the_official_client_lists_and_calls(mode: str) -> None:
     assert "called list_nodes" in told
 
 
+@pytest.mark.slow
 def test_opencode_loses_no_call_while_it_is_refused_a_stream(tmp_path: Path) -> None:
     async def talk() -> str:
         listener = socket.create_server(("127.0.0.1", 0))

@@ -34,8 +34,11 @@ def test_a_port_in_the_box_is_answered_from_outside(open_folder: Path) -> None:
 
 def test_a_group_holds_the_memory_of_all_and_is_removed(open_folder: Path) -> None:
     async def run() -> tuple[int, int]:
-        take = "python3 -c 'x = bytearray(50 << 20); import time; time.sleep(2)' & " * 4 + "wait"
-        confined = confine(["sh", "-c", take], box_in(open_folder, memory_mb=120), "full", tag=f"group-{os.getpid()}")
+        take = "python3 -c 'x = bytearray(50 << 20); import time; time.sleep(60)' & " * 4
+        until_one_ends = f"{take} wait -n; kill $(jobs -p)"
+        confined = confine(
+            ["bash", "-c", until_one_ends], box_in(open_folder, memory_mb=120), "full", tag=f"group-{os.getpid()}"
+        )
         with confined as start:
             await process.run(start)
         return confined.memory_kills, len(control_groups(f"group-{os.getpid()}"))

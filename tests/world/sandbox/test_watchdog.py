@@ -20,6 +20,8 @@ from corral.world.sandbox.watchdog import Ceiling, DiskUse
 from tests.rig.boxes import box_in
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 TAKE = "import sys; kept = bytearray(int(sys.argv[1]) << 20); print('has it', flush=True); sys.stdin.readline()"
 
 

@@ -49,6 +49,7 @@ def test_what_no_run_needs_is_cleaned_after_an_hour(tmp_path: Path, folder: Path
         held_out.lay(state, name, tmp_path, None)
 
 
+@pytest.mark.slow
 def test_too_many_files_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
