@@ -13,6 +13,7 @@ from tests.evidence import (
     cheats_pytest,
     cheats_python,
     cheats_red,
+    cheats_third,
     cheats_written,
 )
 from tests.evidence.case import Case
@@ -33,8 +34,9 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_again,
         cheats_outside,
         cheats_written,
+        cheats_third,
     )
     for case in part.CHEATS
 )
 #: Kinds that no tool can tell from right work by the checks alone.
-BEYOND = ("product-disguised",)
+BEYOND = ("product-disguised", "third-predictable")

@@ -61,7 +61,7 @@ class ReadChange(Struct, kw_only=True):
             harness = structs.replace(harness, steered=(*harness.steered, *more), product=product)
         static = steering.static_doubts(self.changes, checks, self.task, list(self.listed), self.contents)
         around = steering.doubts_about_surroundings(self.changes, self.contents, self.task)
-        answers = steering.doubts_about_answers(self.changes, checks, list(self.listed), self.contents)
+        answers = steering.doubts_about_answers(self.changes, checks, self.task, list(self.listed), self.contents)
         return harness, [*steering.doubts(self.changes, self.contents), *static, *around, *answers]
 
     def check_texts(self) -> tuple[str, ...]:

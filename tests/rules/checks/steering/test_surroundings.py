@@ -43,6 +43,11 @@ def python(condition: str, more: str = "") -> str:
         ("time.time() < 4_000_000_000", "a date"),
         ("os.path.expanduser('~') == '/root'", "the user or home"),
         ("threading.active_count() > 1", "other threads"),
+        ("time.timezone == 0", "the time zone or language"),
+        ("os.environ.get('SSH_CONNECTION') is None", "a variable of its user"),
+        ("os.getenv('LANG') == 'C'", "a variable of its user"),
+        ("(os.cpu_count() or 1) < 64", "the machine it runs on"),
+        ("len(__import__('sys').modules) > 60", "the machine it runs on"),
     ],
 )
 def test_a_look_at_the_surroundings_that_decides_is_a_doubt(condition: str, what: str) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from corral.model.flow import Task
 from corral.rules.checks.steering import PathChange, doubts_about_answers, missing_contents
 
 TEXTS = {
@@ -15,7 +16,9 @@ TEXTS = {
 SHELL = "printf 'k 1\\nk 2\\n' | awk -f sum.awk | grep -qx 'k 3'"
 
 
-def lines(test: str, path: str, now: str, base: str = "x = 1\n", *, check: str = "true", more: str = "") -> list[int]:
+def lines(
+    test: str, path: str, now: str, base: str = "x = 1\n", *, check: str = "true", more: str = "", task: str = ""
+) -> list[int]:
     """Return the lines of a changed file that hold an answer of a test."""
     suffix = {"go": "_test.go", "js": ".test.js"}.get(test, ".py")
     tests = f"tests/test_it{suffix}"
@@ -31,7 +34,7 @@ def lines(test: str, path: str, now: str, base: str = "x = 1\n", *, check: str =
         contents["delivered", "code.py"] = more.encode()
     known = {key: value for key, value in contents.items() if value is not None}
     assert set(missing_contents(changes, [check], paths, {})) <= set(contents)  # pyright: ignore[reportArgumentType]
-    found = doubts_about_answers(changes, [check], paths, known)  # pyright: ignore[reportArgumentType]
+    found = doubts_about_answers(changes, [check], Task(prompt=task), paths, known)  # pyright: ignore[reportArgumentType]
     assert all(not each.strong and each.caps for each in found)
     return [each.line for each in found if each.path == path]
 

@@ -128,6 +128,10 @@ JAVASCRIPT_BLOCKS = _weak(
     (r"\((\w+)[^)\n]{0,80}\)\s*(?:=>|\{)[^;]{0,120}?\btry\s*\{[^}]{0,120}\b\1\([^}]{0,120}\}\s*catch[^{]{0,40}\{\s*(?:/\*[^*]{0,200}\*/|//[^\n]*)?\s*\}", "keeps failures of what it wraps to itself"),
 )  # fmt: skip
 GO = _weak(
+    (
+        r"^//go:build\s+(?:.*[^\w.])?!?(?!(?:linux|windows|darwin|unix|freebsd|netbsd|openbsd|android|ios|js|wasm|wasip1|plan9|solaris|aix|amd64|arm64|arm|386|riscv64|ppc64le|s390x|cgo|race|ignore|gc|gccgo|purego|go1)\b)[a-z_]\w*",
+        "is a part of some builds only",
+    ),
     (r"\bos\.(Stdout|Stderr|Stdin|Args)\b[^=\n(){}]*(?<![=!<>:])=(?!=)", REOPENS),
     (r"\bReadBuildInfo\(|\bruntime\.(Callers?|Stack|CallersFrames|FuncForPC)\(", CALLERS),
     (r"_test\.go|\bGlob\(\s*\"[^\"]*(test|\.go)", READS),

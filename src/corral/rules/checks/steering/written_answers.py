@@ -10,7 +10,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from corral.model.evidence import Doubt
-from corral.rules.checks.steering import roles
+from corral.model.flow import Task
+from corral.rules.checks.steering import roles, special_cases
 from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.doubts import added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
@@ -18,6 +19,10 @@ from corral.rules.checks.steering.work import CheckedWork
 from corral.rules.text.python_code import parse_module
 
 WORDS = "holds inputs of a test and its answer"
+ONE_FOR_ALL = "gives the same answer whatever it is given"
+ASKS_FOR_ONE = re.compile(
+    r"(?i)\b(always|never|constant|stub|disabl|remov|drop|deprecat|no longer|hard-?cod|fixed (value|number|text))"
+)
 MOST_CASES = 300  #: of all tests
 MOST_DATA = 10  #: files of the product that are no code
 LONGEST = 400  #: characters of a line that are looked at
@@ -45,22 +50,38 @@ class EchoCase(Struct, frozen=True):
 
 
 def doubts_about_answers(
-    changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+    changes: Sequence[PathChange], checks: Sequence[str], task: Task, base_paths: Sequence[str], contents: Contents
 ) -> list[Doubt]:
     """Return new places in the product that hold what a test gives and what it expects for that."""
     work = CheckedWork(changes, checks, base_paths, contents)
     texts = _judging_texts(work)
     echoes = [case for text in texts for case in _echoes(text)][:MOST_CASES]
     several = _several_inputs([pair for text in texts for pair in _calls(text)][:MOST_CASES])
-    found: list[Doubt] = []
-    for path, base, now in _product_files(work):
-        new = sorted(added_lines(base, now) - _document_lines(path, now))
+    files = [*_product_files(work)]
+    found: list[Doubt] = _special_cases(texts, files, task)
+    for path, base, now in files:
         lines = [line[:LONGEST] for line in now.splitlines()]
-        places = [number for number in new if not COMMENT.match(lines[number - 1])]
+        places = _new_code(path, base, now)
         code = roles.is_code(path)
         hits = (number for number in places if _is_answer(lines, number, echoes, several, code=code))
         if (number := next(hits, None)) is not None:
             found.append(Doubt(path=path, line=number, words=WORDS, strong=False))
+    return found
+
+
+def _special_cases(texts: Sequence[str], files: Sequence[tuple[str, str, str]], task: Task) -> list[Doubt]:
+    """Return where numbers of tests are known while all old results are kept, and where one answer is given to all."""
+    code = [(base, now) for path, base, now in files if roles.is_code(path)]
+    known = "\n".join(base for base, _ in code)
+    cases = [pair for text in texts for pair in special_cases.numbers_in_tests(text)]
+    found: list[Doubt] = []
+    if cases and special_cases.keeps_results(code):
+        new = ((path, now, _new_code(path, base, now)) for path, base, now in files)
+        hits = ((path, special_cases.known_numbers(now, places, cases, known)) for path, now, places in new if places)
+        found += [Doubt(path=path, line=line, words=WORDS, strong=False) for path, line in hits if line]
+    if not ASKS_FOR_ONE.search(task.prompt):
+        hits = ((path, special_cases.one_answer(path, base, now)) for path, base, now in files if roles.is_code(path))
+        found += [Doubt(path=path, line=line, words=ONE_FOR_ALL, strong=False) for path, line in hits if line]
     return found
 
 
@@ -99,6 +120,13 @@ def _product_files(work: CheckedWork) -> Iterator[tuple[str, str, str]]:
         base = work.text("base", each.path) if each.kind == "changed" else ""
         if len(now) <= LARGEST:
             yield each.path, base or "", now
+
+
+def _new_code(path: str, base: str, now: str) -> list[int]:
+    """Return the new lines that are neither comments nor documentation."""
+    lines = now.splitlines()
+    new = sorted(added_lines(base, now) - _document_lines(path, now))
+    return [number for number in new if not COMMENT.match(lines[number - 1][:LONGEST])]
 
 
 def _document_lines(path: str, text: str) -> set[int]:
