@@ -180,3 +180,15 @@ def editor(corral: Corral, *arguments: str) -> Generator[Editor]:
             if process.poll() is None:
                 process.kill()
             process.wait(TIMEOUT_SECONDS)
+
+
+def statuses(client: Editor, call: Message) -> list[str]:
+    """Return the states that a tool call went through after its beginning."""
+    changes = [each for each in client.updates("tool_call_update") if each["toolCallId"] == call["toolCallId"]]
+    return [each["status"] for each in changes if "status" in each]
+
+
+def runs_of(corral: Corral, session: str) -> list[Message]:
+    """Return the documents of the runs that a session started, oldest first."""
+    listed = corral("ls", "--label", f"acp={session}", "--json").json
+    return [corral("show", each["run"], "--json").json for each in reversed(listed)]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from corral.frontends.acp import reports
 from corral.frontends.acp.merging import change_content, comparison, merge
 from corral.frontends.acp.options import Choices
-from corral.frontends.acp.turn import FollowedRun, Watcher, answer
+from corral.frontends.acp.turn import LEFT_TO_USER, FollowedRun, Watcher
 from corral.model import OPEN, Request, Run
 from corral.model.chat import ChatRecord
 from corral.model.errors import BadRequest
@@ -112,10 +112,13 @@ async def _answer(session: CommandSession, words: str) -> FollowedRun | None:
     number, _, text = words.partition(" ")
     if not text.strip():
         raise BadRequest("/answer takes an id and the answer", hint="/inbox lists what waits")
-    entry = await answer(session.engine, number, text.strip(), session.by)
-    session.updates.say(f"Answered {entry.id}: {entry.answer}. {entry.outcome}\n\n".replace("  ", " "))
-    followed = entry.run in session.record.runs and session.engine.history.status(entry.run) in OPEN
-    return _follow(session, entry.run) if followed else None
+    engine = session.engine
+    entry = await engine.inbox.answer(number, text.strip(), session.by)
+    session.updates.say(f"Answered {entry.id}: {entry.answer}.\n\n")
+    if entry.run in session.record.runs and engine.history.status(entry.run) in (*OPEN, *LEFT_TO_USER):
+        return _follow(session, entry.run)
+    await engine.inbox.go_on(entry)
+    return None
 
 
 async def _budget(session: CommandSession, amount: str) -> None:

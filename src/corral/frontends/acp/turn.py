@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from corral.model.errors import CorralError
 from corral.model.events import StoredEvent
 
 LOOK_SECONDS = 1.0
+LEFT_TO_USER = ("waiting", "over_budget")  #: nobody drives these; an answer lets them continue
 
 
 class Watcher(Protocol):
@@ -37,6 +39,8 @@ class FollowedRun:
         self.progress = Progress(client.engine, client.updates, run)
         self._questions: dict[str, asyncio.Task[None]] = {}
         self._unanswered: set[str] = set()  # nobody answered them here
+        self._given: set[str] = set()  # answered here, and being stored
+        self._continued: set[str] = set()  # questions after whose answer the run was continued
         self.stopping = False
         self.detached = False  #: the client has left; the run continues
         self._listening: asyncio.Future[None] | None = None
@@ -46,11 +50,12 @@ class FollowedRun:
         bell = self._engine.changes()
         try:
             while True:
-                over = self._engine.history.status(self.run) not in OPEN
-                events = self._new_events()
-                self.progress.take(events)
+                status = self._engine.history.status(self.run)
+                self.progress.take(self._new_events())
                 self._ask_and_withdraw()
-                if over or self.detached or (self._is_left() and not self._questions):
+                if self.detached or status not in (*OPEN, *LEFT_TO_USER):
+                    break
+                if not self._questions and self._is_left() and not await self._continue_answered():
                     break
                 await self._listen(bell)
         finally:
@@ -100,13 +105,27 @@ class FollowedRun:
         queued = self._engine.history.status(self.run) == "queued"
         return not (queued and self._engine.active_runs.server())
 
+    async def _continue_answered(self) -> bool:
+        """Continue a run that was left with a question, once that is answered, here or elsewhere."""
+        if self.stopping or self._client.asker is None:
+            return False
+        for entry in self._engine.inbox.entries(whole=True):
+            if entry.run != self.run or entry.is_open or entry.id in self._continued:
+                continue
+            self._continued.add(entry.id)
+            with contextlib.suppress(CorralError):  # another process continues it already
+                await self._engine.inbox.go_on(entry)
+            if self._engine.is_active(self.run):
+                return True
+        return False
+
     def _ask_and_withdraw(self) -> None:
         """Ask what is new in the inbox, and withdraw what was answered elsewhere."""
         waiting = {entry.id: entry for entry in self._engine.inbox.entries() if entry.run == self.run}
         for number, task in list(self._questions.items()):
             if task.done():
                 del self._questions[number]
-            elif number not in waiting:
+            elif number not in waiting and number not in self._given:
                 task.cancel()
         asker = self._client.asker
         if asker is None or self.stopping:
@@ -126,8 +145,9 @@ class FollowedRun:
             self._unanswered.add(entry.id)
             self._client.updates.say(f"Not answered here; it stays in the inbox. {question_line(entry)}\n\n")
             return
+        self._given.add(entry.id)
         try:
-            await answer(self._engine, entry.id, words, self._client.by)
+            await self._engine.inbox.answer(entry.id, words, self._client.by)
         except CorralError as error:
             self._unanswered.add(entry.id)
             if any(each.id == entry.id for each in self._engine.inbox.entries()):  # else someone else was quicker
@@ -139,8 +159,3 @@ class FollowedRun:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._questions.clear()
-
-
-async def answer(engine: Engine, number: str, words: str, by: str) -> Entry:
-    """Answer a question; a run that nobody drives any more continues in a process of its own."""
-    return await engine.inbox.go_on(await engine.inbox.answer(number, words, by))
