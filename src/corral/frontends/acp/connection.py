@@ -11,7 +11,7 @@ import threading
 from msgspec import Raw
 
 from corral.agents.formats.acp import wire
-from corral.frontends.acp.start import CHUNK, Streams
+from corral.frontends.acp.streams import CHUNK, Streams
 
 MOST_LINE = 64 << 20  #: bytes; of a longer line nothing is kept
 MOST_WAITING = 4 << 20  #: bytes that a client has not read; above that, progress is left out until it has

@@ -22,7 +22,7 @@ from corral.frontends.acp import initialize, methods
 from corral.frontends.acp.client import Client
 from corral.frontends.acp.connection import MOST_LINE, TOO_LONG, Connection
 from corral.frontends.acp.failures import INTERNAL, INVALID, PARSE, Refused, refused_by
-from corral.frontends.acp.start import Streams
+from corral.frontends.acp.streams import Streams
 from corral.model.errors import CorralError, refusal_of
 
 ASK_SECONDS = 600.0  #: how long a client may take to answer a question of ours; then it stays in the inbox

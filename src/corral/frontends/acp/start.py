@@ -6,22 +6,9 @@ import json
 import os
 
 from corral.frontends.acp import initialize
+from corral.frontends.acp.streams import CHUNK, Streams
 
-CHUNK = 1 << 16
 MOST_FIRST = 1 << 20  #: bytes of a first line that this stage reads; a longer one is left to the next
-
-
-class Streams:
-    """The client's side: nothing else of this process reads or writes it."""
-
-    def __init__(self) -> None:
-        self.read_from, self.write_to = os.dup(0), os.dup(1)
-        os.dup2(2, 1)  # whatever prints from here on, prints to stderr
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        self.buffer = b""  #: what was read and not looked at
-        self.opening: dict[str, object] | None = None  #: the parameters of an `initialize` that is answered
 
 
 def serve(ask_seconds: float | None = None) -> int:
