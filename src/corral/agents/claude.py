@@ -61,6 +61,7 @@ class Claude:
         hosts=("api.anthropic.com", "platform.claude.com"),  # the second renews a login
         login=(".claude/.credentials.json",),
         resumes=True,
+        conversation=(".claude/projects",),
         reports_cost=True,
         models="sonnet, opus, ...",
         mcp=True,

@@ -67,6 +67,7 @@ class Codex:
             needless_hosts=("github.com", "api.github.com", "chatgpt.com"),
             login=(".codex/auth.json",),
             resumes=True,
+            conversation=(".codex/sessions",),
             models="gpt-5",
             mcp=True,
             mcp_url=True,

@@ -45,6 +45,7 @@ class Gemini:
         needless_hosts=("play.googleapis.com",),
         login=(".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
         resumes=True,
+        conversation=(".gemini/tmp",),
         models="gemini-2.5-pro",
         mcp=True,
         mcp_url=True,

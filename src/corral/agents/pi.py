@@ -36,6 +36,7 @@ class Pi:
         hosts=("api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"),
         login=(".pi/agent/auth.json",),
         resumes=True,
+        conversation=(".pi/agent/sessions",),
         reports_cost=True,
         models="PROVIDER/MODEL",
         reads=("AGENTS.md", "CLAUDE.md"),

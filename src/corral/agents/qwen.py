@@ -31,6 +31,7 @@ class Qwen:
         provider=Provider(address="OPENAI_BASE_URL", standard="https://api.openai.com/v1", keys=("OPENAI_API_KEY",)),
         hosts=("api.openai.com",),
         resumes=True,
+        conversation=(".qwen/projects", ".qwen/tmp"),
         models="MODEL",
         mcp=True,
         mcp_url=True,

@@ -19,6 +19,7 @@ class Scripted:
         programs=(PLAYER,),
         version=(),
         resumes=True,
+        conversation=(),
         reports_cost=True,
         reads=("AGENTS.md",),  # it plays: nothing need be told to it
         models="FILE.toml",

@@ -6,7 +6,7 @@ import contextlib
 import time
 from pathlib import PurePath
 
-from corral.attempt import artifacts, base_commit, briefing, hooks
+from corral.attempt import artifacts, base_commit, briefing, conversations, hooks
 from corral.attempt.admission import Admission
 from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.agent_questions import AgentQuestions
@@ -30,7 +30,7 @@ from corral.model.flow import Node
 from corral.model.money import notional_words
 from corral.rules.checks import verdict as judge
 from corral.rules.checks.verdict import Verdict
-from corral.rules.context import prompt
+from corral.rules.context import prompt, review
 from corral.rules.scope.refusals import of_refusals
 from corral.world import clock
 from corral.world.concurrent import together
@@ -101,6 +101,8 @@ class AgentWork:
         if killed := self.machine.report.memory_kills:
             self.events.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
         self.take(why)
+        if self.attempt.session and record.resumes:
+            conversations.keep(self.machine, self.host, self.workspace, resolved.agent.facts.conversation)
         self.events.step("worked")
 
     def _confine(self, resolved: ResolvedAgent) -> None:
@@ -129,7 +131,7 @@ class AgentWork:
             briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads),
             self.toolbox.memory.section(self.node),
         )
-        return guide, self._prompt(guide)
+        return guide, self._review(guide) if record.review else self._prompt(guide)
 
     def _agent_task(self, resolved: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
@@ -138,7 +140,7 @@ class AgentWork:
             workspace="",
             home="",
             model=self.attempt.model,
-            session=self.attempt.session if record.continues else None,
+            session=self.attempt.session if record.continues or record.review else None,
             interrupted=record.continues is not None,
             budget_usd=self.events.budget.left_usd(),
             read_only=self.node.task.read_only,
@@ -152,6 +154,18 @@ class AgentWork:
         if self.node.kind == "run":
             return self.node.task.prompt
         return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
+
+    def _review(self, guide: str) -> str:
+        """Return what an agent hears whose earlier work was reviewed, in its own session where that is kept."""
+        record, revised = self.record, self.attempt.revises or ""
+        if self.attempt.session and not conversations.put_back(self.machine, self.host, self.workspace, revised):
+            self.attempt.session = None
+        before = next(
+            (each.attempt for each in self.events.store.attempts(record.run) if each.attempt.id == revised), None
+        )
+        said = before.output if before and isinstance(before.output, str) else ""
+        asked = "\n\n".join(filter(None, (record.review, record.fed_back, *record.steers)))
+        return review.revise_prompt(self._turns.task, asked, said, remembers=bool(self.attempt.session), guide=guide)
 
     def _limits(self) -> ProcessLimits:
         task, scope = self.node.task, self.machine.fitted.scope

@@ -149,6 +149,10 @@ class AttemptRunner:
         if strayed := judge.of_scope(self.attempt.sandbox.violations, self._work.guard.patch):
             await self._end.over(strayed)
             return
+        if await self._is_unrevised():
+            words = f"it changed nothing since {self.attempt.revises}"
+            await self._end.over(Verdict("failed", Failure("no_change", words, "its answer: corral show")))
+            return
         proof = await self._checks()
         self.attempt.checks, self.record.evidence = proof.results, self.events.redactor.value(proof.detail)
         if self.host.stop.is_set():
@@ -168,6 +172,12 @@ class AttemptRunner:
 
     def _say(self, text: str) -> None:
         self.events.emit(Noted(text))
+
+    async def _is_unrevised(self) -> bool:
+        """Tell whether a revision left all as it was reviewed."""
+        if not self.attempt.revises or not self.record.start or not self.attempt.commit:
+            return bool(self.attempt.revises and not self.attempt.commit)
+        return self.record.tree == await self.host.repository.tree_of(self.record.start)
 
     async def _marks_left(self) -> list[str]:
         """Return files whose conflicts nobody resolved."""

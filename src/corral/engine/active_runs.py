@@ -230,6 +230,10 @@ class ActiveRuns:
                 f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
             )
 
+    def disown(self, run: str) -> None:
+        """Give back a run that was taken over and is not driven."""
+        self._store.release_lease(run, self._owner)
+
     async def detach(self, run: str) -> None:
         """Leave a run to a process of its own, which outlives this one; return once that drives it."""
         from corral.engine import detach as detaching  # noqa: PLC0415

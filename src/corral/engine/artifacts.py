@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from corral.engine.context import Context
 from corral.engine.views import run_document
-from corral.model import OPEN, Artifact, Attempt, AttemptRecord, Receipt, Run, winner
+from corral.model import OPEN, Artifact, Attempt, AttemptRecord, Receipt, Run
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, NotFound
 from corral.model.events import Started
@@ -45,7 +45,7 @@ class Artifacts:
 
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""
-        return _pick(self._show(name), attempt)
+        return run_document.pick_attempt(self._show(name), attempt)
 
     async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
         """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
@@ -54,7 +54,7 @@ class Artifacts:
 
         store, run = self._store, self._show(name)
         plan = store.run(run.run).plan
-        chosen, base = _pick(run, attempt), plan.base
+        chosen, base = run_document.pick_attempt(run, attempt), plan.base
         commit = chosen.commit
         if attempt is not None:
             records = store.attempts(run.run)
@@ -91,10 +91,10 @@ class Artifacts:
         from corral.model.merge import MergeRequest  # noqa: PLC0415
 
         run = self._show(looked.run)
-        plan, attempt = self._store.run(run.run).plan, _pick(run, looked.attempt)
+        plan, attempt = self._store.run(run.run).plan, run_document.pick_attempt(run, looked.attempt)
         base, commit = plan.base, attempt.commit
         if looked.against is not None:
-            base = _pick(run, looked.against).commit or base
+            base = run_document.pick_attempt(run, looked.against).commit or base
         elif looked.attempt is not None:
             records = self._store.attempts(run.run)
             base = next((each.base for each in records if each.attempt.id == attempt.id), None) or base
@@ -125,7 +125,7 @@ class Artifacts:
         """Return the receipt of an attempt: the winner's, or else that of the last that has one."""
         run = self._show(name)
         records = {each.attempt.id: each.receipt for each in self._store.attempts(run.run)}
-        chosen = _pick(run, attempt)
+        chosen = run_document.pick_attempt(run, attempt)
         found = records[chosen.id]
         if found is None:
             why = chosen.error.message if chosen.error else chosen.status
@@ -148,7 +148,7 @@ class Artifacts:
         """Return exactly what an attempt's agent was told."""
         run = self._show(name)
         attempts = [each for node in run.nodes for each in node.attempts]
-        chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
+        chosen = run_document.pick_attempt(run, attempt) if attempt or not attempts else attempts[-1]
         file = self._context.home / "logs" / chosen.id / "prompt.txt"
         if not file.is_file():
             raise BadRequest(f"attempt {chosen.id} was told nothing yet")
@@ -164,7 +164,7 @@ class Artifacts:
 
         run, home = self._show(name), self._context.home
         plan = self._store.run(run.run).plan
-        chosen = _pick(run, attempt)
+        chosen = run_document.pick_attempt(run, attempt)
         if chosen.status in OPEN:
             raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
         if chosen.agent == "replay":
@@ -222,7 +222,7 @@ class Artifacts:
         from corral.engine import opened_folders  # noqa: PLC0415
 
         run = self._show(name)
-        plan, chosen = self._store.run(run.run).plan, _pick(run, attempt)
+        plan, chosen = self._store.run(run.run).plan, run_document.pick_attempt(run, attempt)
         return await opened_folders.open_result(self._context.home, run.run, plan, chosen)
 
     async def restore(self, attempt: str, into: str | None) -> RestoredWork:
@@ -250,17 +250,3 @@ def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:
     ran = tuple(check.command for check in record.attempt.checks)
     named = next((node.task.checks for node in flow.nodes if node.id == record.node), ())
     return ran or tuple(check for check in named if "{{" not in check)
-
-
-def _pick(run: Run, named: str | None) -> Attempt:
-    attempts = [attempt for node in run.nodes for attempt in node.attempts]
-    if not attempts:
-        raise BadRequest(f"run {run.run} has no attempt yet")
-    if named is None:
-        won = winner(run.nodes)
-        with_work = [attempt for attempt in attempts if attempt.commit]
-        return won or (with_work or attempts)[-1]
-    for attempt in attempts:
-        if named in (attempt.id, attempt.id.rpartition("-")[2]):
-            return attempt
-    raise BadRequest(f"run {run.run} has no attempt `{named}`", hint="it has: " + ", ".join(a.id for a in attempts))

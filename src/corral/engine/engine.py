@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from corral.engine.queue.schedules import Schedules
     from corral.engine.queue.supervisor import RunSupervisor
     from corral.engine.queue.triggers import Triggers
+    from corral.engine.review import Review
     from corral.engine.settings import Settings
     from corral.engine.tokens import Access
     from corral.engine.views.history import History
@@ -189,6 +190,13 @@ class Engine:
         return Requests(self._context, self.money, lambda: self.active_runs.stopping)
 
     @cached_property
+    def review(self) -> Review:
+        """What reviewers say about runs."""
+        from corral.engine.review import Review  # noqa: PLC0415
+
+        return Review(self._context)
+
+    @cached_property
     def triggers(self) -> Triggers:
         """What starts runs when it is called, or when a branch moves."""
         from corral.engine.queue.triggers import Triggers  # noqa: PLC0415
@@ -284,6 +292,8 @@ class Engine:
         with during_run():
             await self.active_runs.execute_owned(run, listen, patient=patient)
             await self.merges.merge_automatically(run, listen)
+            if self._store.review.of_run(run):
+                await self.review.refresh(run)
             return run_document.build(self._store, run)
 
     async def stop(self, name: str, by: str, say: Say = _ignore_text, *, force: bool = False) -> Run:
@@ -341,6 +351,25 @@ class Engine:
         self.active_runs.own(run)
         redo.apply_changed_flow(self._store, run, flow, say)
         return await self.execute(run, listen, patient=patient)
+
+    async def revise(
+        self, name: str, text: str, attempt: str | None, by: str, listen: Listener, *, patient: bool = False
+    ) -> Run:
+        """Send all open comments to the agent of an attempt; its answer is a new attempt of the same node."""
+        run = await self.open_revision(name, text, attempt, by)
+        self.active_runs.own(run)
+        return await self.execute(run, listen, patient=patient)
+
+    async def open_revision(self, name: str, text: str, attempt: str | None, by: str) -> str:
+        """Store a revision, for `resume` to carry out; return the run."""
+        run = self._with_expiry(name)
+        self.review.refuse_open(run)
+        self.active_runs.own(run)
+        try:
+            await self.review.begin(run, text, attempt, by)
+        finally:
+            self.active_runs.disown(run)
+        return run
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""

@@ -20,6 +20,7 @@ from corral.attempt.user_questions import RunQuestions
 from corral.engine import lowered_notes, takeover
 from corral.engine.inbox.gates import Gates
 from corral.engine.merge.flow_merges import FlowMerges, MergeCall
+from corral.engine.planning import redo as reopening
 from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
@@ -143,7 +144,7 @@ class RunLoop:
 
     def merge_with(self, land: MergeCall) -> None:
         """Say how merges are made."""
-        self._merges = FlowMerges(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
+        self._merges = FlowMerges(self.run, land, self._say, self._wake.set)
 
     def note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
@@ -202,6 +203,8 @@ class RunLoop:
         """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
         records = [record for action in actions if (record := self._do(action))]
         if actions and isinstance(last := actions[-1], FinishRun):
+            if self._begin_after_revisions():
+                return False, 0.0, []
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
             else:
@@ -227,6 +230,20 @@ class RunLoop:
             due = max(0.0, deadline - time.time())
             wait = due if wait is None else min(wait, due)
         return False, wait, records
+
+    def _begin_after_revisions(self) -> bool:
+        """Begin again what goes on from work that was revised; return whether there is any."""
+        if self.schedule.stopping or not reopening.after_revisions(self.store, self.run, self._say):
+            return False
+        self.plan = self.store.run(self.run).plan
+        allowed = self.schedule.allowed_usd
+        self.schedule = Schedule(self.plan.flow, self.plan.retry, room=self._slots)
+        self.schedule.allowed_usd = allowed
+        self.schedule.load(self.store.nodes(self.run), self.store.attempts(self.run))
+        return True
+
+    def _say(self, words: str) -> None:
+        self.note(Noted(words))
 
     def _do(self, action: Action) -> AttemptRecord | None:
         """Do one thing that is decided; return the attempt that is to be driven for it."""
@@ -334,6 +351,8 @@ class RunLoop:
             agent_tries.is_lost(before.attempt) or before.attempt.status in ("limited", "over_budget")
         ):
             self.store.lineage.hand_over(self.run, before.attempt.id, record.attempt.id)
+        if before.attempt.revises:
+            record.attempt.revises, record.review, record.before = before.attempt.revises, before.review, before.before
         record.steers = before.steers
 
     def _start_attempt(self, record: AttemptRecord) -> None:

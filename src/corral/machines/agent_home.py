@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from corral.machines.resolved_agent import ResolvedAgent
@@ -13,6 +14,7 @@ from corral.world import files_without_links
 from corral.world.workspace import checkout
 
 MOST_SKILL_FILE = 64 << 20
+MOST_FILES = 500  #: of a conversation
 
 
 def fill(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resolved: ResolvedAgent) -> None:
@@ -31,6 +33,21 @@ def fill(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resolved: 
 def put(host: WorkspaceHost, folder: Path, name: str, content: bytes) -> None:
     """Lay something into the agent's HOME, without secrets."""
     checkout.write_below(folder / "home", name, io.BytesIO(host.redactor.data(content)), host.owner)
+
+
+def files(host: WorkspaceHost, folder: Path, places: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+    """Return the files in folders of the agent's HOME, without secrets; None if they are too many or too long."""
+    home, found = folder / "home", dict[str, bytes]()
+    listed = (Path(place, name) for each in places for place, _, names in os.walk(home / each) for name in names)
+    for path in listed:
+        name = str(path.relative_to(home))
+        content = checkout.read_below(home, name, most_bytes + 1)
+        most_bytes -= len(content or b"")
+        if most_bytes < 0 or len(found) >= MOST_FILES:
+            return None
+        if content is not None:
+            found[name] = host.redactor.data(content)
+    return found
 
 
 def forget_logins(host: WorkspaceHost, folder: Path) -> None:

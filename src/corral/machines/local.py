@@ -71,6 +71,9 @@ class LocalMachine:
     def put(self, workspace: str, path: str, content: bytes) -> None:
         agent_home.put(self._host, self._folder(workspace), path, content)
 
+    def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+        return agent_home.files(self._host, self._folder(workspace), folders, most_bytes)
+
     def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
         home = self._folder(workspace) / "home"
         return [

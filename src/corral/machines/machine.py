@@ -97,6 +97,10 @@ class Machine(Protocol):
         """Lay a file into the agent's home, without secrets."""
         ...
 
+    def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+        """Return the files in folders of the agent's home, without secrets; None if they are too many or too long."""
+        ...
+
     def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
         """Return what the agent left in a folder of its home."""
         ...

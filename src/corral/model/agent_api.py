@@ -174,6 +174,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     form: ProgramVariant | None = None
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
+    conversation: tuple[str, ...] | None = None  #: folders below HOME that hold its sessions; None: not known
     reports_cost: bool = False
     reports_tokens: bool = True
     local: bool = False  #: its models run on a machine of one's own: they cost nothing

@@ -177,6 +177,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     ignore: str = ""  #: what the repository hides from agents, as its base has it
     epoch: int = 0  #: how often a person had parts of it done again
     epochs: Mapping[str, int] = field(default_factory=dict[str, int])  #: gate -> when it was last put back to its start
+    revised: tuple[str, ...] = ()  #: revisions after which all that comes after their nodes began again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
     toolbox: ToolboxRules = ToolboxRules()
     limits: SlotLimits = SlotLimits()

@@ -16,6 +16,15 @@ from corral.model.values import Status
 Phase = Literal["new", "working", "worked", "collected", "over"]
 
 
+class NodeEnd(Struct, frozen=True, kw_only=True):
+    """What a node had come to."""
+
+    status: Status
+    reason: str | None = None
+    winner: str | None = None
+    why: str | None = None
+
+
 class AttemptRecord(Struct, kw_only=True):
     """An attempt and what the engine must remember to go on with it after a crash."""
 
@@ -50,6 +59,8 @@ class AttemptRecord(Struct, kw_only=True):
     held_by: tuple[str, ...] = ()  #: entries of the inbox whose answers its agent waits for, and does nothing else
     artifacts: tuple[Artifact, ...] = ()  #: named files that it left
     facts: tuple[str, ...] = ()  #: what its prompt said of what is remembered, by their ids
+    review: str = ""  #: what reviewers say of the attempt that it revises
+    before: NodeEnd | None = None  #: what its node had come to before it was revised
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from corral.model.evidence import GRADES, Evidence, Grade, Variation
 from corral.model.flow import known_as
 from corral.model.proof import CheckResult, SandboxReport
+from corral.model.review import Comment
 from corral.model.values import Cost, Failure, Status, Tokens
 
 
@@ -21,6 +22,7 @@ class Attempt(Struct, kw_only=True):
     number: int = field(name="try", default=1)
     retry_of: str | None = None
     fallback_of: str | None = None
+    revises: str | None = None  #: the attempt that it goes on from, after a review
     agent: str
     account: str | None = None  #: of its agent: the one that settings or the person name
     model: str | None = None
@@ -115,6 +117,7 @@ class Run(Struct, kw_only=True):
     nodes: list[NodeState] = field(default_factory=list[NodeState])
     merge: MergeState = MergeState()
     artifacts: tuple[Artifact, ...] = ()  #: named files of its nodes
+    comments: tuple[Comment, ...] = ()
     parent: str | None = None  #: the run whose attempt spawned this one
     children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
 

@@ -42,6 +42,7 @@ from corral.model.money import (
     Totals,
     Window,
 )
+from corral.model.review import Comment
 from corral.model.server import (
     Delivery,
     LoggedEvent,
@@ -217,6 +218,14 @@ class TokenStore(Protocol):
     def end_login(self, digest: str) -> None: ...
 
 
+class ReviewStore(Protocol):
+    """Comments of reviewers."""
+
+    def add(self, run: str, comments: Sequence[Comment]) -> list[Comment]: ...
+    def save(self, run: str, comments: Iterable[Comment]) -> None: ...
+    def of_run(self, run: str) -> list[Comment]: ...
+
+
 class SlotStore(Protocol):
     """The slots that all processes of a store share."""
 
@@ -314,6 +323,8 @@ class Store(Protocol):
     def history(self) -> HistoryStore: ...
     @property
     def tokens(self) -> TokenStore: ...
+    @property
+    def review(self) -> ReviewStore: ...
     @property
     def slots(self) -> SlotStore: ...
     @property

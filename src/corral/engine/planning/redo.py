@@ -60,6 +60,19 @@ def apply_changed_flow(store: Store, run: str, flow: Flow, say: Say) -> None:
         _open(store, run, structs.replace(plan, flow=flow), {**_not_done(store, run), **void}, say)
 
 
+def after_revisions(store: Store, run: str, say: Say) -> bool:
+    """Open the nodes that go on from work which was revised; return whether there are any."""
+    revised = {record.attempt.id for record in store.attempts(run) if record.attempt.revises and not record.void}
+    if not revised:
+        return False
+    plan, states = store.run(run).plan, store.nodes(run)
+    if not (void := redo.behind_revisions(plan, states, revised)):
+        return False
+    won = tuple(state.winner for state in states if state.winner in revised and state.winner)
+    _open(store, run, structs.replace(plan, revised=won), void, say)
+    return True
+
+
 def _not_done(store: Store, run: str) -> Mapping[str, str]:
     return {state.id: f"it is {state.status}" for state in store.nodes(run) if state.status in redo.NOT_DONE}
 

@@ -26,6 +26,7 @@ from corral.model import (
     moment,
     winner,
 )  # fmt: skip
+from corral.model.errors import BadRequest
 from corral.model.flow import Node
 from corral.model.merge import MergeRecord
 from corral.model.money import PaidAttempt, dollars
@@ -79,9 +80,25 @@ def build(store: Store, run: str) -> Run:
         nodes=nodes,
         merge=_merge(nodes, record.plan.into, _merges(store, record)),
         artifacts=tuple(artifacts.of_nodes(nodes, records)),
+        comments=tuple(store.review.of_run(run)),
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def pick_attempt(run: Run, named: str | None) -> Attempt:
+    """Return the attempt that is meant by its id or number; without one the winner, or else the last with work."""
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    if not attempts:
+        raise BadRequest(f"run {run.run} has no attempt yet")
+    if named is None:
+        won = winner(run.nodes)
+        with_work = [attempt for attempt in attempts if attempt.commit]
+        return won or (with_work or attempts)[-1]
+    for attempt in attempts:
+        if named in (attempt.id, attempt.id.rpartition("-")[2]):
+            return attempt
+    raise BadRequest(f"run {run.run} has no attempt `{named}`", hint="it has: " + ", ".join(a.id for a in attempts))
 
 
 def _count(attempt: Attempt, line: PaidAttempt) -> None:

@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evidence": ("evidence", "Show how a result was checked: its grade and the evidence for it."),
     "artifacts": ("artifacts", "List the named files that a run left, or print one."),
     "verify": ("evidence", "Verify the receipts of a run; --rerun repeats its checks."),
+    "comment": ("review", "Comment on lines of what a run changed, or list its comments."),
+    "revise": ("review", "Send all open comments to the agent; the result is a new attempt."),
     "rename": ("act", "Give a run a name."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "pause": ("act", "Pause a run or one of its nodes; `resume` continues it."),

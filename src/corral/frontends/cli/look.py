@@ -88,6 +88,8 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         for node in found.nodes
         for attempt in node.attempts
     ]
+    if found.comments:
+        click.echo("\n" + "\n".join(words.comment_line(each) for each in found.comments))
     if rows:
         click.echo("\n" + "\n".join(words.table(("ATTEMPT", "STATUS", "TIME", "COST", "AGENT", "REMARK"), rows)))
 
@@ -179,6 +181,7 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
                             "files_changed": found.files_changed,
                             "insertions": found.insertions,
                             "deletions": found.deletions,
+                            "comments": opened.review.comments(run),
                         }
                     ).decode()
                 )
@@ -191,6 +194,8 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
         asyncio.run(opened.work.diff(run, attempt, patch_sink()))
         if opened.work.changed_by(run, attempt).commit is None:
             click.echo("nothing changed", err=True)
+        for each in opened.review.comments(run):
+            click.echo(words.comment_line(each), err=True)
 
 
 def _record(run: str | None, file: str, attempt: str | None) -> int:

@@ -36,6 +36,7 @@ from corral.model.events import (
     UserAsked,
 )
 from corral.model.flow import short
+from corral.model.review import Comment
 
 ago, one_line, printable, table, width = (
     columns.ago,
@@ -196,7 +197,7 @@ def _group_attempts(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
     """Put attempts together that follow one another: a try, its retries and who stood in for it."""
     places: list[list[Attempt]] = []
     for attempt in attempts:
-        before = attempt.retry_of or attempt.fallback_of
+        before = attempt.retry_of or attempt.fallback_of or attempt.revises
         lane = next((lane for lane in places if before and any(each.id == before for each in lane)), None)
         if lane is None:
             places.append([attempt])
@@ -235,6 +236,16 @@ def _nodes(run: Run) -> list[str]:
     tries = f"{len(attempts)} attempts" if len(attempts) != 1 else "1 attempt"
     facts = f"{done} of {len(run.nodes)} nodes done, {tries}, {seconds(run.seconds)}, {money(run.cost)}"
     return [f"nodes    {facts}", *lines]
+
+
+def comment_line(comment: Comment) -> str:
+    """Say a comment in one line: which, where, how it stands, who says what."""
+    answer = f" (reply to {comment.reply_to})" if comment.reply_to else ""
+    old = " old" if comment.side == "old" else ""
+    said = one_line(comment.text, 1000)
+    return (
+        f"{comment.id}  {printable(comment.place)}{old}  {comment.state}  {printable(comment.author)}{answer}: {said}"
+    )
 
 
 def one_line_kept(text: str, most: int) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from corral.frontends.client.http import ApiConnection, Event, query
 from corral.model import InboxEntry, Run
 from corral.model.merge import Conflicts, Preview, Strategy
+from corral.model.review import Comment, NewComment
 from corral.model.server import Diff, QueueState, RunPage, RunSummary
 
 
@@ -71,6 +72,12 @@ class Client:
 
     def resume(self, run: str, node: str | None = None) -> Run:
         return self.wire.ask("POST", f"/runs/{run}/resume", Run, send={"node": node})
+
+    def comment(self, run: str, *comments: NewComment) -> list[Comment]:
+        return self.wire.ask("POST", f"/runs/{run}/comments", list[Comment], send={"comments": comments})
+
+    def revise(self, run: str, text: str = "", attempt: str | None = None) -> Run:
+        return self.wire.ask("POST", f"/runs/{run}/revise", Run, send={"text": text, "attempt": attempt})
 
     def retry(self, run: str, node: str | None = None) -> Run:
         return self.wire.ask("POST", f"/runs/{run}/retry", Run, send={"node": node})

@@ -16,6 +16,7 @@ from corral.model import OPEN, Attempt, Request, Run
 from corral.model.errors import BadFlow, BadRequest
 from corral.model.merge import MergeRequest
 from corral.model.money import notional_words
+from corral.model.review import NewComment
 
 GOOD = ("done", *OPEN)
 MOST_GRADES = 5  #: winners whose evidence is said in words
@@ -99,6 +100,38 @@ async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
     if pending := call.comes_again():
         return run_reply(call, await _resume_pending(call, pending))
     name = call.engine.show(asked.run).run
+    if asked.background:
+        await call.runs.resume_apart(name)
+        return run_reply(call, call.engine.show(name))
+    await call.runs.resume(name)
+    return run_reply(call, await call.until_over(name))
+
+
+async def comment(call: ToolCall, asked: arguments.CommentArguments) -> ToolReply:
+    name, review = call.engine.find(asked.run), call.engine.review
+    if asked.resolve:
+        review.move(name, asked.resolve, "resolved")
+    if asked.text or not asked.resolve:
+        made = NewComment(
+            text=asked.text,
+            file=asked.file,
+            line=asked.line,
+            last_line=asked.last_line,
+            side=asked.side,
+            attempt=asked.attempt or None,
+            reply_to=asked.reply_to or None,
+        )
+        await review.comment(name, [made], call.by)
+    found = tuple(review.comments(name))
+    left = sum(each.state == "open" for each in found)
+    words = f"{left} open comment{'' if left == 1 else 's'}; engine_revise sends them to the agent"
+    return ToolReply(responses.CommentsReply(run=name, comments=found), words=words)
+
+
+async def revise(call: ToolCall, asked: arguments.ReviseArguments) -> ToolReply:
+    if pending := call.comes_again():
+        return run_reply(call, await _resume_pending(call, pending))
+    name = await call.engine.open_revision(asked.run, asked.text, asked.attempt or None, call.by)
     if asked.background:
         await call.runs.resume_apart(name)
         return run_reply(call, call.engine.show(name))

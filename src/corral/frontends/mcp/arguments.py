@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from corral.model import Status
 from corral.model.flow import MergeStrategy, RunStrategy, TaskType
 from corral.model.money import Window
+from corral.model.review import Side
 from corral.model.server import AccessScope
 
 Text = Annotated[str, Meta(max_length=10 << 20)]
@@ -137,6 +138,25 @@ class InterruptArguments(ActArguments, frozen=True):
 
 class ResumeArguments(ActArguments, frozen=True):
     run: RunName
+    background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+
+
+class CommentArguments(ActArguments, frozen=True):
+    run: RunName
+    text: Annotated[Text, Meta(description="What is said; not needed with resolve.")] = ""
+    file: Annotated[str, Meta(description="The file, as the diff names it.")] = ""
+    line: Annotated[int | None, Meta(description="The line, or the first of several; null: the whole file.")] = None
+    last_line: Annotated[int | None, Meta(description="The last line.  [line]")] = None
+    side: Annotated[Side, Meta(description="new: lines of the result. old: lines of what it changed.")] = "new"
+    attempt: Annotated[str, Meta(description="The attempt it is about: id or number.  [the winner]")] = ""
+    reply_to: Annotated[str, Meta(description="Answer this comment, by its id.")] = ""
+    resolve: Annotated[tuple[str, ...], Meta(description="Instead: ids of comments that are resolved.")] = ()
+
+
+class ReviseArguments(ActArguments, frozen=True):
+    run: RunName
+    text: Annotated[Text, Meta(description="Said to the agent besides the open comments.")] = ""
+    attempt: Annotated[str, Meta(description="The attempt to revise: id or number.")] = ""
     background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
 
 

@@ -10,6 +10,7 @@ from corral.engine.doctor import AgentReport
 from corral.model import InboxEntry, Run, Status, moment
 from corral.model.events import StoredEvent
 from corral.model.merge import Preview
+from corral.model.review import Comment
 from corral.model.server import RunSummary
 
 
@@ -53,6 +54,11 @@ class DiffReply(Struct, frozen=True, kw_only=True):
     diff: str
     cut: bool  #: it is longer than was asked for
     bytes: int  #: how long it is in all
+
+
+class CommentsReply(Struct, frozen=True, kw_only=True):
+    run: str
+    comments: tuple[Comment, ...]  #: all of the run, oldest first
 
 
 class OutcomeReply(Struct, frozen=True, kw_only=True):

@@ -182,6 +182,23 @@ TABLE: dict[str, ToolEntry] = {
         gives=(Run,),
         does=act_tools.resume,
     ),
+    "engine_comment": ToolEntry(
+        title="Comment on a change",
+        about="Comment on lines of what a run changed, answer a comment, or resolve some; engine_revise sends them.",
+        takes=arguments.CommentArguments,
+        gives=(responses.CommentsReply,),
+        does=act_tools.comment,
+    ),
+    "engine_revise": ToolEntry(
+        title="Have a change revised",
+        about=(
+            "Send all open comments of a run, and a text, to the agent that did the work, in its own conversation: it "
+            "goes on from its commit. The result is a new attempt, checked as before; the winner if its checks pass."
+        ),
+        takes=arguments.ReviseArguments,
+        gives=(Run,),
+        does=act_tools.revise,
+    ),
     "engine_steer": ToolEntry(
         title="Tell agents at work something",
         about="Give the agents of a run a follow-up prompt while they work; says what became of it.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from corral.model import OPEN, Attempt, NodeState, Question, Run
@@ -104,13 +104,26 @@ def take(text: str, who: str) -> FilePick:
     return FilePick(path, who, tuple(dict.fromkeys(found)))
 
 
+def _revise(run: Run, later: Collection[str], earlier: Collection[str]) -> bool:
+    """Tell whether attempts go on from others: they contain their work."""
+    before = {each.id: each.revises for node in run.nodes for each in node.attempts}
+
+    def goes_on(name: str | None) -> bool:
+        while name is not None and name not in earlier:
+            name = before.get(name)
+        return name is not None
+
+    return all(map(goes_on, later))
+
+
 def refuse_another(run: Run, asked: MergeRecord, stands: Sequence[MergeRecord]) -> None:
     """Refuse other work of a node than what a branch has of it: rivals are to choose from, not to be added up."""
     node_of = {attempt.id: node.id for node in run.nodes for attempt in node.attempts}
     wanted = _by_node(asked, node_of)
     for record in stands:
         for node, there in _by_node(record, node_of).items():
-            if node in wanted and (there != wanted[node] or set(record.take) != set(asked.take)):
+            other = node in wanted and (there != wanted[node] or set(record.take) != set(asked.take))
+            if other and not _revise(run, wanted[node], there):
                 numbers = ", ".join(sorted(map(_number, there), key=int))
                 words = (
                     f"attempt {numbers} of this run is" if len(there) == 1 else f"attempts {numbers} of this run are"

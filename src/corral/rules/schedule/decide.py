@@ -186,11 +186,15 @@ class Schedule:
             self._look[name] = None
         actions: list[Action] = []
         at = Moment(now, self.stopping, self.allowed_usd, self._paused)
-        plain = self._progress.plain if self._free and not (self.stopping or self._paused) else frozenset[str]()
+        smooth = self._free and not (self.stopping or self._paused or self._stored)
+        plain = self._progress.plain if smooth else frozenset[str]()
         while batch := self._next():
             names = iter(batch)
             while (name := self._plainly(names, plain, actions)) is not None:
-                actions += self._decide(name, at)
+                if name in self._stored:  # it had ended when a node before it was opened for a revision
+                    self._restore([name])
+                else:
+                    actions += self._decide(name, at)
         if not self._open:
             actions.append(run_outcome(self._progress))
         elif self._work.later:
@@ -231,7 +235,7 @@ class Schedule:
                 continue
             last = own[-1]
             attempt = last.attempt
-            if attempt.status != "done" or last.phase != "over" or last.lane:
+            if attempt.status != "done" or last.phase != "over" or last.lane or attempt.revises:
                 return name
             bare = not (attempt.checks or attempt.files_changed)
             settle = Settle(name, "done", None, attempt.id, UNPROVEN if bare else outcome_reason(attempt))

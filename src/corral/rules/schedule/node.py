@@ -55,6 +55,8 @@ class NodeWork:
     def decide(self, node: Node, at: Moment) -> list[Action] | Settle:
         """Return what to do for a node now, or the end it has come to."""
         tries = self._progress.tries.get(node.id, [])
+        if revised := [record for record in tries if record.attempt.revises]:
+            return self._revise(node, revised, at)
         actions: list[Action] = []
         over: list[TriesEnd] = []
         waiting: list[tuple[AgentTries, Undecided]] = []
@@ -75,6 +77,19 @@ class NodeWork:
         for _, found in waiting:
             actions += self.act(node, found, at)
         return actions if waiting else self._choose(node, over, tries, at)
+
+    def _revise(self, node: Node, revised: Sequence[AttemptRecord], at: Moment) -> list[Action] | Settle:
+        """Go on with the last revision of a node; what else its agents did stays as it is."""
+        last = revised[-1]
+        tries = [each for each in revised if each.attempt.revises == last.attempt.revises]
+        agent = next((each for each in (node.agent, *node.rivals) if each.name == last.attempt.agent), None)
+        lane = structs.replace(
+            self._agent_tries(node, last.lane, tries, at), agent=agent or AgentChoice(last.attempt.agent)
+        )
+        found = agent_tries.decide(lane, driven=self._slots.active_ids, stopping=bool(at.stopping), now=at.now)
+        if isinstance(found, TriesEnd) and not at.stopping:
+            found = self._read(node, lane, found, at)
+        return revision_outcome(node, found) if isinstance(found, TriesEnd) else self.act(node, found, at)
 
     def _choose(
         self, node: Node, over: Sequence[TriesEnd], tries: Sequence[AttemptRecord], at: Moment
@@ -225,6 +240,23 @@ def agents_outcome(
     status = last.last.attempt.status if last.last else "failed"
     reasons = list(dict.fromkeys(each.reason for each in over))
     return Settle(node.id, "failed" if status == "done" else status, "; ".join(reasons))
+
+
+def revision_outcome(node: Node, over: TriesEnd) -> Settle:
+    """Settle a node whose work was revised: a revision that is done wins, else what it had come to stays."""
+    record = over.last
+    if record is None:
+        return Settle(node.id, "stopped")
+    attempt, before = record.attempt, record.before
+    if attempt.status == "done":
+        return Settle(node.id, "done", winner=attempt.id, why=f"{outcome_reason(attempt)}; revises {attempt.revises}")
+    words = over.reason or agent_tries.reason(attempt)
+    if before is None or before.winner is None:
+        return Settle(node.id, attempt.status, words)
+    if attempt.status in ("limited", "over_budget"):
+        return Settle(node.id, attempt.status, words, before.winner, before.why)
+    kept = f"{before.why or before.winner}; revision {attempt.id} was not accepted: {words}"
+    return Settle(node.id, before.status, before.reason, before.winner, kept)
 
 
 def items_outcome(progress: Progress, name: str) -> Settle:

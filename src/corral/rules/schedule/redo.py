@@ -86,6 +86,19 @@ def _names(node: Node, name: str) -> bool:
     return any(word.search(text) for text in (*expressions, *texts))
 
 
+def behind_revisions(plan: RunPlan, states: Iterable[NodeState], revised: Container[str]) -> dict[str, str]:
+    """Return the nodes that go on from work which a revision has replaced since, each with why it is void.
+
+    `revised` names the attempts that are revisions.
+    """
+    ended = [(state.id, state.winner) for state in states if state.winner]
+    won = {node: name for node, name in ended if name in revised and name not in plan.revised}
+    known = {node.id for node in plan.flow.nodes}
+    names = {node if node in known else node.rpartition(".")[0]: f"{name} revises it" for node, name in won.items()}
+    void = behind(plan.flow, names)
+    return {name: why for name, why in void.items() if name not in names}
+
+
 def epoch_of(plan: RunPlan, node: str) -> int:
     """Return when a gate, or the gate that an item is of, was last put back: what it asked before counts no more."""
     return plan.epochs.get(node, plan.epochs.get(node.partition(".")[0], plan.epoch))

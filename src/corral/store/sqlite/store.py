@@ -19,6 +19,7 @@ from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.memory import SqliteMemory
 from corral.store.sqlite.merges import SqliteMerges
 from corral.store.sqlite.pages import SqlitePages, run_seconds
+from corral.store.sqlite.review import SqliteReview
 from corral.store.sqlite.run_queue import SqliteQueue
 from corral.store.sqlite.server import SqliteAutomation, SqliteTokens
 from corral.store.sqlite.slots import SqliteSlots
@@ -69,6 +70,10 @@ class Store(Database):
     @property
     def tokens(self) -> SqliteTokens:
         return SqliteTokens(self)
+
+    @property
+    def review(self) -> SqliteReview:
+        return SqliteReview(self)
 
     @property
     def slots(self) -> SqliteSlots:

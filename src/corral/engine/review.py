@@ -1,0 +1,239 @@
+"""Review: comments on what attempts changed, and revisions that answer them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from corral.attempt import conversations
+from corral.attempt.repositories import repository_of, require
+from corral.engine.context import Context
+from corral.engine.views import run_document
+from corral.engine.views.file_texts import FileTexts, read_lines
+from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Run, RunPlan, moment, winner
+from corral.model.errors import BadRequest, NotFound
+from corral.model.events import Noted
+from corral.model.records import NodeEnd
+from corral.model.review import Comment, CommentState, NewComment
+from corral.rules.context import review as wording
+from corral.rules.text import names
+from corral.store.interface import Store
+from corral.world import clock
+
+MOST_COMMENTS = 10_000  #: of one run
+MOST_TEXT = 10_000  #: characters of one comment
+MOST_MESSAGE = 200_000  #: characters of all that are sent at once
+MOST_LINES = 1000  #: that one comment is about
+
+
+class Review:
+    """What reviewers say about the work of runs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
+
+    def comments(self, name: str) -> list[Comment]:
+        return self._store.review.of_run(self._store.find(name))
+
+    async def comment(self, name: str, wanted: Sequence[NewComment], by: str) -> list[Comment]:
+        """Store comments, all or none; each is about lines that are there."""
+        run = run_document.build(self._store, self._store.find(name))
+        if len(run.comments) + len(wanted) > MOST_COMMENTS:
+            hint = f"send them: corral revise {run.run}"
+            raise BadRequest(f"a run has at most {MOST_COMMENTS:,} comments", hint=hint)
+        known, files = {each.id: each for each in run.comments}, FileTexts(self._store, run)
+        made = [await self._new(each, by, known, files) for each in wanted]
+        reopened = {each.reply_to for each in made if each.reply_to}
+        roots = [each for each in run.comments if each.id in reopened and each.state != "open"]
+        with self._store.transaction():
+            self._store.review.save(run.run, [structs.replace(each, state="open") for each in roots])
+            return self._store.review.add(run.run, made)
+
+    async def _new(self, wanted: NewComment, by: str, known: dict[str, Comment], files: FileTexts) -> Comment:
+        text, at = wanted.text.strip(), moment(time.time())
+        if not text:
+            raise BadRequest("the comment is empty", hint='corral comment RUN a.py:3 "use the helper"')
+        if len(text) > MOST_TEXT:
+            raise BadRequest(f"a comment has at most {MOST_TEXT:,} characters, not {len(text):,}")
+        if wanted.reply_to is not None:
+            root = _find(known, wanted.reply_to)
+            root = known.get(root.reply_to or root.id, root)
+            return structs.replace(
+                root, id="", author=by, text=text, state="open", reply_to=root.id, at=at, sent_to=None
+            )
+        attempt = files.attempt(wanted)
+        quote, last = "", wanted.last_line if wanted.last_line is not None else wanted.line
+        content = await files.read(attempt, wanted)
+        if wanted.line is not None and last is not None:
+            rows = read_lines(wanted.file, content)
+            wording.check_lines(wanted.file, rows, wanted.line, last)
+            if last - wanted.line >= MOST_LINES:
+                raise BadRequest(f"a comment is about at most {MOST_LINES:,} lines")
+            quote = "\n".join(rows[wanted.line - 1 : last])
+        return Comment(
+            id="",
+            attempt=attempt.id,
+            file=wanted.file,
+            line=wanted.line,
+            last_line=last,
+            side=wanted.side,
+            author=by,
+            text=text,
+            at=at,
+            quote=quote,
+        )
+
+    def move(self, name: str, ids: Iterable[str], state: CommentState) -> list[Comment]:
+        """Resolve threads, or open them again; `all` means every one."""
+        run = self._store.find(name)
+        known = {each.id: each for each in self._store.review.of_run(run)}
+        wanted = list(ids)
+        roots = {known[each].reply_to or each for each in known} if "all" in wanted else set[str]()
+        for each in wanted if "all" not in wanted else ():
+            found = _find(known, each)
+            roots.add(found.reply_to or found.id)
+        moved = [structs.replace(each, state=state) for each in known.values() if (each.reply_to or each.id) in roots]
+        self._store.review.save(run, moved)
+        return moved
+
+    # --- revisions
+
+    def refuse_open(self, run: str) -> None:
+        """Raise unless a run is over."""
+        if (status := self._store.run(run).status) in OPEN:
+            hint = f"wait for it: corral logs -f {run}; or tell its agents now: corral steer {run} TEXT"
+            raise BadRequest(f"run {run} is not over: {status}", hint=hint)
+
+    async def begin(self, name: str, text: str, attempt: str | None, by: str) -> AttemptRecord:
+        """Store the attempt that answers all open comments; whoever drives the run carries it out."""
+        await self.refresh(name)
+        run = run_document.build(self._store, self._store.find(name))
+        plan, chosen, comments = self._store.run(run.run).plan, _revised(run, attempt), _open(run)
+        node = next(node for node in run.nodes if any(each.id == chosen.id for each in node.attempts))
+        about = {each.id for each in node.attempts}
+        comments = [each for each in comments if each.attempt in about]
+        if not comments and not text.strip():
+            hint = f'corral comment {run.run} FILE:LINE "…", or corral revise {run.run} "…"'
+            raise BadRequest(f"run {run.run} has no open comment, and no text was given", hint=hint)
+        message = wording.review_message(comments, text)
+        if len(message) > MOST_MESSAGE:
+            words = f"{len(comments):,} open comments are {len(message):,} characters, more than {MOST_MESSAGE:,}"
+            raise BadRequest(words, hint=f"resolve some: corral comment {run.run} --resolve ID")
+        records = {each.attempt.id: each for each in self._store.attempts(run.run)}
+        revised = records[chosen.id]
+        if revised.lane < 0 or not any(
+            each.id == _group(plan, node.id) and each.kind == "task" for each in plan.flow.nodes
+        ):
+            raise BadRequest(f"attempt {chosen.id} is no agent's work on a task", hint="name another attempt")
+        await require(repository_of(plan, self._context.home), run.run, [chosen.commit or ""])
+        return self._store_revision(run, node, list(records.values()), revised, (message, comments, by))
+
+    def _store_revision(
+        self,
+        run: Run,
+        node: NodeState,
+        records: Sequence[AttemptRecord],
+        revised: AttemptRecord,
+        said: tuple[str, Sequence[Comment], str],
+    ) -> AttemptRecord:
+        message, comments, by = said
+        before, store = revised.attempt, self._store
+        kept = not revised.kept and conversations.is_kept(store.folder, before.id)
+        with store.transaction():
+            name = names.attempt_id(run.run, store.next_place(run.run))
+            record = AttemptRecord(
+                attempt=Attempt(
+                    id=name,
+                    number=max(each.attempt.number for each in records if each.node == node.id) + 1,
+                    revises=before.id,
+                    agent=before.agent,
+                    account=before.account,
+                    model=before.model,
+                    role=before.role,
+                    session=before.session if kept else None,
+                ),
+                run=run.run,
+                node=node.id,
+                lane=revised.lane,
+                chosen=revised.chosen,
+                # An agent finds its session by the folder it worked in.
+                folder=revised.folder if kept else str(store.folder / "workspaces" / name),
+                heads=(revised.base,) if revised.base else (),
+                compared_with=revised.compared_with,
+                start=before.commit,
+                review=message,
+                before=NodeEnd(status=node.status, reason=node.reason, winner=node.winner, why=node.why),
+                started=time.time(),
+                clock=clock.reading(),
+            )
+            for other in records:  # an earlier revision of the same work that was not accepted
+                if other.attempt.revises == before.id and other.attempt.status != "done" and not other.void:
+                    other.void = True
+                    store.save_attempt(other)
+            store.save_attempt(record)
+            store.review.save(run.run, [structs.replace(each, state="sent", sent_to=name) for each in comments])
+            store.move_node(run.run, structs.replace(node, status="running", reason=None))
+            group = _group(store.run(run.run).plan, node.id)
+            if group != node.id:
+                store.move_node(run.run, NodeState(id=group, status="queued"))
+            store.move_run(run.run, "queued", None, None)
+            count = f"{len(comments)} comment{'' if len(comments) == 1 else 's'}"
+            note = Noted(f"{by} asks for a revision of {before.id}: {count}")
+            store.note(run.run, note, at=time.time(), node=node.id, attempt=name)
+        return record
+
+    async def refresh(self, name: str) -> None:
+        """Bring comments up to date: open again where a revision failed, outdated where their lines are gone."""
+        run = run_document.build(self._store, self._store.find(name))
+        attempts = {each.id: each for node in run.nodes for each in node.attempts}
+        files, moved = FileTexts(self._store, run), list[Comment]()
+        for each in run.comments:
+            answer = attempts.get(each.sent_to or "")
+            if each.state != "sent" or answer is None or answer.status in OPEN:
+                continue
+            if answer.status != "done":
+                moved.append(structs.replace(each, state="open"))
+            elif each.line is not None and each.side == "new" and not await files.still_has(answer, each):
+                moved.append(structs.replace(each, state="outdated"))
+        if moved:
+            self._store.review.save(run.run, moved)
+
+
+def _find(known: dict[str, Comment], name: str) -> Comment:
+    found = known.get(name) or known.get(f"c{name}")
+    if found is None:
+        raise NotFound(f"no comment is called `{name}`", hint="corral comment RUN lists them")
+    return found
+
+
+def _open(run: Run) -> list[Comment]:
+    states = {each.id: each.state for each in run.comments}
+    return [each for each in run.comments if each.state == "open" and states.get(each.reply_to or each.id) == "open"]
+
+
+def _revised(run: Run, named: str | None) -> Attempt:
+    """Return the attempt that is revised: what is named, else the winner of the node that comments are about."""
+    found = run_document.pick_attempt(run, named) if named is not None else None
+    for each in _open(run) if found is None else ():
+        node = next((node for node in run.nodes if any(one.id == each.attempt for one in node.attempts)), None)
+        if node is not None:
+            found = winner([node]) or next(one for one in node.attempts if one.id == each.attempt)
+            break
+    found = found or run_document.pick_attempt(run, None)
+    if found.commit is None:
+        raise BadRequest(
+            f"attempt {found.id} changed nothing: there is nothing to revise", hint=f"corral retry {run.run}"
+        )
+    return found
+
+
+def _group(plan: RunPlan, node: str) -> str:
+    """Return the node of the flow that a node was made for."""
+    known = {each.id for each in plan.flow.nodes}
+    return node if node in known else node.rpartition(".")[0]
