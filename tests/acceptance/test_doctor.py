@@ -100,3 +100,36 @@ def test_at_100_columns_nothing_is_cut(corral: Corral) -> None:
     for row in rows.values():
         assert row["program"] or row["remedy"]
         assert f"{row['remedy']}\n" in told
+
+
+def test_it_is_ready_only_when_the_default_agent_can_start(corral: Corral) -> None:
+    report = corral("doctor", "--json").json
+    assert report["ready"] is False
+    assert report["next"]
+    assert f"next: {report['next']}\n" in corral("doctor").out
+    corral.agent("mine", "echo x > x.txt")
+    other = corral("doctor", "--json").json
+    assert (other["ready"], other["next"]) == (False, 'corral run "..." --agent mine'), "claude is the default"
+    assert other["why"] == "the default agent claude is not installed"
+    corral.config('[defaults]\nagent = "mine"\n')
+    ready = corral("doctor", "--json").json
+    assert (ready["ready"], ready["next"], ready["why"]) == (True, 'corral run "..."', "")
+    assert corral("doctor").out.endswith('ready: corral run "..."\n')
+
+
+def test_an_installed_agent_without_a_login_is_not_ready(corral: Corral) -> None:
+    program = corral.root / "bin" / "claude"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\necho 2.1.0\n")
+    program.chmod(0o755)
+    corral.config(f'[agents.claude]\nprogram = "{program}"\n')
+    report = corral("doctor", "--json").json
+    assert (report["ready"], report["next"]) == (False, "claude")
+    assert report["why"] == "no key or login of claude is seen"
+    assert corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x"}).json["ready"] is True
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(corral: Corral) -> None:
+    wrong = corral("shwo")
+    assert (wrong.code, wrong.err) == (2, "error: No such command 'shwo'.\nhint: did you mean `corral show`?\n")
+    assert corral("xyzzy").err.endswith("hint: see `corral --help`\n")

@@ -29,6 +29,7 @@ from corral.world.sandbox.probe import ProbeResult, default_level, is_at_least, 
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
+DEFAULT_AGENT = "claude"  #: where settings name none
 BUILT_IN = "built in"  #: an agent that only plays a file
 
 
@@ -60,6 +61,9 @@ class DoctorPart(Struct, frozen=True, kw_only=True):
 
 class Doctor(Struct, frozen=True, kw_only=True):
     ok: bool
+    ready: bool  #: the default agent can start: it is installed, answers, and a key or login is seen
+    next: str  #: the one command that helps, or the first run
+    why: str = ""  #: it is not ready
     agents: tuple[AgentReport, ...]
     parts: tuple[DoctorPart, ...]
     sandbox: ProbeResult  #: the level that holds, and what each better one lacks
@@ -80,7 +84,44 @@ async def examine(context: Context) -> Doctor:
                 remedy="install one, e.g. npm install -g @anthropic-ai/claude-code",
             )
         )
-    return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts), sandbox=held)
+    why, command = _first_step(context, found, parts)
+    return Doctor(
+        ok=all(part.ok for part in parts),
+        ready=not why,
+        next=command,
+        why=why,
+        agents=tuple(found),
+        parts=tuple(parts),
+        sandbox=held,
+    )
+
+
+def _first_step(context: Context, found: list[AgentReport], parts: list[DoctorPart]) -> tuple[str, str]:
+    """Return why the default agent cannot start, or nothing, and the one command that helps."""
+    for part in parts:
+        if not part.ok and part.name != "agents":
+            return f"{part.name}: {part.found}", part.remedy
+    settings = _load(context, strict=False)
+    name = (settings.defaults.agent or DEFAULT_AGENT).partition(":")[0]
+    report = next((each for each in found if each.name == name), None) or AgentReport(name=name)
+    why = _not_ready(report)
+    if not why:
+        return "", 'corral run "..."'
+    others = [each.name for each in found if each.program != BUILT_IN and not _not_ready(each)]
+    if others:
+        return why, f'corral run "..." --agent {others[0]}'
+    if report.program and report.login == "not seen":
+        return why, Path(report.program).name
+    return why, report.remedy or "corral agents"
+
+
+def _not_ready(report: AgentReport) -> str:
+    """Return what keeps an agent from starting."""
+    if not report.program:
+        return f"the default agent {report.name} is not installed"
+    if report.login == "not seen":
+        return f"no key or login of {report.name} is seen"
+    return ""
 
 
 async def list_agents(context: Context, *, strict: bool = True) -> list[AgentReport]:

@@ -89,6 +89,17 @@ class LazyCommands(click.Group):
         module = importlib.import_module(f"corral.frontends.cli.{COMMANDS[cmd_name][0]}")
         return with_limits(cast("click.Command", getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            import difflib  # noqa: PLC0415 -- rarely needed
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean `corral {near[0]}`?" if near else "see `corral --help`"
+            raise BadRequest(f"No such command '{shorten_name(args[0])}'.", hint=hint)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])

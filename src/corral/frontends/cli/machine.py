@@ -101,7 +101,11 @@ def report_lines(report: Doctor) -> list[str]:
             lines += [f"{INDENT}not {each.level}: {each.reason}", f"{INDENT}fix: {each.remedy}"]
         if part.remedy and part.remedy not in [each.remedy for each in better]:
             lines.append(f"{INDENT}fix: {part.remedy}")
-    lines += ["", 'ready: corral run "..."' if report.ok else "nothing can run here yet: see the fixes above"]
+    if report.ready:
+        lines += ["", f"ready: {report.next}"]
+    else:
+        start = "not ready" if report.ok else "nothing can run here yet"
+        lines += ["", f"{start}: {report.why}", f"next: {report.next}"]
     return lines
 
 
