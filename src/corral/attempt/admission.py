@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from corral.attempt import affordable_fallback
-from corral.attempt.affordable_fallback import AgentResolver
 from corral.attempt.budget_terms import Terms
 from corral.attempt.events import AttemptEvents
-from corral.attempt.notional import is_notional
+from corral.attempt.known_cost import is_notional
 from corral.machines import program_variant, scope
 from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered
 from corral.machines.request_count import HINT
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Failure
+from corral.model.errors import CorralError
 from corral.model.events import Noted
-from corral.model.flow import Node, known_as
-from corral.model.money import Refusal
+from corral.model.flow import AgentChoice, Node, known_as
+from corral.model.money import Budget, Refusal
 from corral.rules.checks.verdict import Verdict
 from corral.rules.money import limits
 from corral.rules.money.quota import back_at, header_windows
 from corral.store.interface import Store
+
+AgentResolver = Callable[[str, str | None], ResolvedAgent]
 
 
 def free(store: Store, record: AttemptRecord, others: Sequence[str], now: float) -> str | None:
@@ -51,6 +52,8 @@ def soonest(store: Store, agent: str, names: Sequence[str], now: float) -> float
 
 
 TOO_MANY, ERRORS = 429, 400
+
+
 LEARN_SECONDS = 5.0  #: how windows stand is written down no more often
 
 
@@ -86,7 +89,11 @@ class AccountRateLimit:
 
 
 LOOK_SECONDS = 0.1  #: while it waits for others of its run
+
+
 LOOK_FAR_SECONDS = 0.4  #: while it waits for attempts of any run
+
+
 MOST_NAMED = 3  #: attempts that it waits for
 
 
@@ -181,7 +188,7 @@ class Admission:
                  if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
         choices = [choice for choice in self.node.fallback if choice.name not in tried]
         kind = self.node.task.type
-        found = affordable_fallback.cheapest(self.events.store, self._resolver, choices, kind, refusal.remaining_usd)
+        found = cheapest_fallback(self.events.store, self._resolver, choices, kind, refusal.remaining_usd)
         if found is None:
             return None
         self.record.cheaper = found[0]
@@ -260,3 +267,27 @@ def _waiting(refusal: Refusal) -> str:
     more = len(refusal.behind) - MOST_NAMED
     names = ", ".join(refusal.behind[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"waits until {names} {'is' if len(refusal.behind) == 1 else 'are'} over: {why}"
+
+
+def cheapest_fallback(
+    store: Store, resolve: AgentResolver, choices: Iterable[AgentChoice], kind: str | None, left_usd: float
+) -> tuple[AgentChoice, float] | None:
+    """Return the agent that would most likely cost least, of those for whom enough is left; and how much that is."""
+    found: list[tuple[float, int, AgentChoice]] = []
+    for place, choice in enumerate(choices):
+        try:
+            resolved = resolve(choice.name, choice.account)
+        except CorralError:  # it is not installed, or not logged in
+            continue
+        usd = _expected_usd(store, resolved, choice, kind, resolved.budget)
+        if usd <= left_usd:
+            found.append((usd, place, choice))
+    return (min(found)[2], min(found)[0]) if found else None
+
+
+def _expected_usd(
+    store: Store, resolved: ResolvedAgent, choice: AgentChoice, kind: str | None, settings: Budget
+) -> float:
+    fixed = 0.0 if resolved.agent.facts.local else resolved.profile.cost_usd
+    model = choice.model or resolved.profile.model
+    return limits.to_reserve(fixed, store.ledger.paid_before(choice.name, model, kind), settings)[0]

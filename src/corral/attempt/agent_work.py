@@ -1,30 +1,35 @@
-"""The agent's part of an attempt: admitted, confined, told what to do, listened to until it has ended."""
+"""The agent's part of an attempt: its base commit, prompt, box and turns, and the questions that it asks."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
+from contextlib import nullcontext
 from pathlib import PurePath
+from typing import Protocol
 
-from corral.attempt import artifacts, base_commit, briefing, conversations, hooks
-from corral.attempt.admission import Admission
-from corral.attempt.affordable_fallback import AgentResolver
-from corral.attempt.agent_questions import AgentQuestions
+from msgspec import structs
+
+from corral.attempt import artifacts, briefing, conversations, hooks
+from corral.attempt.admission import Admission, AgentResolver
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.hooks import about
+from corral.attempt.known_cost import is_notional
 from corral.attempt.mail.file_transport import FileMail
-from corral.attempt.notional import is_notional
 from corral.attempt.proof import judge_input
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.attempt.turns import TurnContext, Turns
+from corral.attempt.user_questions import RunQuestions
 from corral.attempt.violations import AttemptGuard
 from corral.machines import scope as scoping
-from corral.machines.host import AgentListeners
+from corral.machines.host import AgentListeners, Host
 from corral.machines.network import is_open
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.model import Cost, SandboxReport, Tokens
+from corral.model import Cost, Entry, SandboxReport, Tokens
 from corral.model.agent_api import AgentTask, Answer, Hook, Steer
+from corral.model.errors import SetupFailed
 from corral.model.events import Asked, Event, Noted
 from corral.model.flow import Node
 from corral.model.money import notional_words
@@ -32,11 +37,17 @@ from corral.rules.checks import verdict as judge
 from corral.rules.checks.verdict import Verdict
 from corral.rules.context import prompt, review
 from corral.rules.scope.refusals import of_refusals
+from corral.rules.text import questions
 from corral.world import clock
 from corral.world.concurrent import together
+from corral.world.git import merge_commits, pins
+from corral.world.git.merge_commits import CombinedCommit
+from corral.world.git.repository import Repository
 from corral.world.process import ProcessLimits
 
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
+LONGEST_QUESTION_SECONDS = 3600.0
+SHARE_OF_IDLE = 0.8  #: an agent that waits is silent: its question is over before its silence is
 
 
 class AgentWork:
@@ -119,7 +130,7 @@ class AgentWork:
         if record.continues:
             await together(self.machine.take_over(self.workspace), self.guard.look())
             return "", self._going_on()
-        base = await base_commit.find_base(self.events, self.node, self.host)
+        base = await find_base(self.events, self.node, self.host)
         self.machine.start_from(base)
         if record.candidates:
             others = self.events.store.attempts(record.run)
@@ -291,3 +302,96 @@ class AgentWork:
 
     def say(self, text: str) -> None:
         self.events.emit(Noted(text))
+
+
+async def find_base(attempt_events: AttemptEvents, node: Node, host: Host) -> str | None:
+    """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
+    record, heads = attempt_events.record, attempt_events.record.heads
+    if len(heads) > 1:
+        combined = await pins.combine_and_pin(
+            host.repository, host.attempt, lambda apart: _combine_heads(attempt_events, node, apart)
+        )
+        heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)
+    record.base = heads[0] if heads else host.plan.base
+    return record.base
+
+
+async def _combine_heads(attempt_events: AttemptEvents, node: Node, repository: Repository) -> CombinedCommit:
+    heads = attempt_events.record.heads
+    found = await merge_commits.combine(repository, heads, f"Combine {len(heads)} steps")
+    if found.commit is not None:
+        return found
+    paths = [each.path for each in found.conflicts]
+    if node.kind == "run":
+        raise SetupFailed(  # another try would meet the same
+            f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
+            hint="put a task between them, whose agent resolves it",
+        )
+    attempt_events.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
+    return await merge_commits.combine_marked(repository, heads, "Combine steps, with conflicts")
+
+
+class QuestionReach(Protocol):
+    """The ways to an agent at work."""
+
+    def answer(self, order: Answer) -> bool: ...
+    def steer(self, text: str) -> bool: ...
+
+
+class AgentQuestions:
+    """The questions of one attempt."""
+
+    def __init__(
+        self, attempt_events: AttemptEvents, run_questions: RunQuestions, idle_seconds: float, reach: QuestionReach
+    ) -> None:
+        self._events, self._record, self._run_questions, self._reach = (
+            attempt_events,
+            attempt_events.record,
+            run_questions,
+            reach,
+        )
+        self._record.held_by = ()  # of an engine that died
+        self._seconds = min(LONGEST_QUESTION_SECONDS, SHARE_OF_IDLE * idle_seconds)
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._count = 0
+
+    def on_asked(self, asked: Asked) -> None:
+        """Ask a person what was not answered at once."""
+        if asked.answer:
+            return
+        self._count += 1
+        record = self._record
+        about = (record.run, record.node, record.attempt.id)
+        ask = asked.ask or str(self._count)
+        default = asked.default or (asked.choices[-1] if asked.choices else questions.UNANSWERED)
+        question = questions.agent_question(about, f"{self._count}/{ask}", asked.question, asked.choices, default)
+        context = f"{record.attempt.agent} ({record.attempt.id}) waits for it; after {self._seconds:.0f} s: {default}"
+        entry = self._run_questions.ask(
+            structs.replace(question, context=context, deadline=time.time() + self._seconds)
+        )
+        task = asyncio.get_running_loop().create_task(self._pass_on(asked, ask, entry))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+    async def _pass_on(self, asked: Asked, ask: str, entry: Entry) -> None:
+        with (
+            self._events.waiting_for_answer(entry) if asked.ask else nullcontext()
+        ):  # it does not wait for what has no name
+            entry = await self._run_questions.answer(entry)
+        if entry.answered_by == "corral":
+            return
+        answer = entry.answer or ""
+        words = f"You asked: {entry.text}\nThe answer is: {answer}"
+        told = self._reach.answer(Answer(ask, answer)) or self._reach.steer(words)
+        agent = self._record.attempt.agent
+        self._run_questions.note_outcome(
+            entry, f"told {agent}, which is at work" if told else f"{agent} is told at its next turn"
+        )
+
+    async def over(self) -> None:
+        """The agent has ended: it hears nothing any more."""
+        for task in self._waiting:
+            task.cancel()
+        await asyncio.gather(*self._waiting, return_exceptions=True)
+        await self._run_questions.close()
+        self._run_questions.withdraw("it ended before it was answered", self._record.attempt.id)

@@ -9,7 +9,7 @@ from datetime import UTC
 
 from msgspec import structs
 
-from corral.attempt import raises, shared_limits
+from corral.attempt import budget_terms
 from corral.attempt.budget_terms import Terms
 from corral.attempt.known_cost import KnownCost
 from corral.config.money import price_list
@@ -63,7 +63,7 @@ class AttemptBudget:
         self._terms, self._opened = terms, True
         self._known.prices, self._known.local = costs.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
-        self._above = shared_limits.bounds_above(self._store, self._record.run)
+        self._above = budget_terms.bounds_above(self._store, self._record.run)
         self._bind(now)
         self.count.most = self._most_unpriced()
         if terms.fixed_usd is None and not terms.local:
@@ -357,7 +357,11 @@ class AttemptBudget:
     def _still_wanted(self) -> float:
         """Return what it takes to finish: once more what such an attempt costs, and the run's other open tasks."""
         usual, expected = self._expected
-        once = usual if expected == "fixed" else max(raises.likely(usual, expected), raises.MARGIN * self.spent_usd)
+        once = (
+            usual
+            if expected == "fixed"
+            else max(budget_terms.likely_raise_usd(usual, expected), budget_terms.RAISE_MARGIN * self.spent_usd)
+        )
         if self.over is None or self.over.limit.window == "node":
             return once
-        return once + raises.needed_usd(self._store, self._record.run, besides=self._record.node)
+        return once + budget_terms.needed_usd(self._store, self._record.run, besides=self._record.node)

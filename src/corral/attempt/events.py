@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from msgspec import structs
 
 from corral.attempt.budget import AttemptBudget
-from corral.attempt.notional import windows_of
+from corral.attempt.known_cost import account_windows
 from corral.attempt.run_events import tell
 from corral.attempt.user_questions import RunQuestions
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
@@ -160,7 +160,7 @@ class AttemptEvents:
 
     def windows(self) -> list[QuotaWindow]:
         """Return how the windows of its account stand, as its provider or its agent reported last."""
-        return windows_of(self._store, (self.attempt.known_as,))
+        return account_windows(self._store, (self.attempt.known_as,))
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""

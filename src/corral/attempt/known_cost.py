@@ -1,15 +1,22 @@
-"""What is known of the cost of one attempt: by its own word, by the meter, by its tokens."""
+"""The cost of one attempt as far as it is known: reported, metered, or notional for agents on a subscription."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import time
+from collections.abc import Callable, Collection, Container
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, structs
 
-from corral.model import Attempt, Cost, Tokens
-from corral.model.money import PriceList, dollars
+from corral.model import Attempt, Cost, Run, Tokens
+from corral.model.flow import known_as
+from corral.model.money import PriceList, QuotaWindow, dollars
 from corral.rules.money import limits
 from corral.rules.money.costs import Prices
+from corral.store.interface import Store
+
+if TYPE_CHECKING:
+    from corral.machines.resolved_agent import ResolvedAgent
 
 CENTS = 20.0  #: so many times its tokens' price, a reported cost may be in cents
 
@@ -92,3 +99,23 @@ class KnownCost:
         if computed.usd and reported.usd > CENTS * computed.usd and computed.usd > 0.001:
             note(f"it reports ${reported.usd:.2f}, but its tokens cost about ${computed.usd:.2f}: cents?")
         return reported
+
+
+def is_notional(resolved: ResolvedAgent) -> bool:
+    """Return whether an agent works with a login and no key, so that its dollars are no bill."""
+    facts = resolved.agent.facts
+    if facts.local or resolved.profile.cost_usd is not None or any(resolved.env.get(name) for name in facts.keys):
+        return False
+    return any(resolved.login_file(name) is not None for name in facts.login)
+
+
+def notional_accounts(run: Run) -> list[str]:
+    """Return the accounts whose dollars are notional in a run."""
+    attempts = [attempt for node in run.nodes for attempt in node.attempts if attempt.cost.notional is True]
+    return sorted({known_as(attempt.agent, attempt.account) for attempt in attempts})
+
+
+def account_windows(store: Store, names: Collection[str]) -> list[QuotaWindow]:
+    """Return how the present windows of some accounts stand, where a provider or an agent reported it."""
+    now, known = time.time(), [each for each in store.accounts.seen() if each.agent in names and each.used is not None]
+    return [each for each in known if each.resets is None or each.resets > now]

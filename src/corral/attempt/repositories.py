@@ -1,13 +1,20 @@
-"""Where things are: the repository a plan is about."""
+"""The repository that a plan is about, and its settings as far as the user trusts them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import structs
+
+from corral.config import loader
+from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint
+from corral.config.settings import Config
+from corral.config.started_files import started_files
 from corral.model import RunPlan
 from corral.model.errors import BadRequest
 from corral.world.git.repository import Repository
+from corral.world.trust import Trust
 
 
 def repository_of(plan: RunPlan, state: Path) -> Repository:
@@ -32,3 +39,23 @@ async def require(repository: Repository, run: str, commits: Sequence[str]) -> N
         if await repository.commit_of(commit) is None:
             words = f"the work of run {run} is not in {repository.folder} any more: commit {commit[:12]} is gone"
             raise BadRequest(words, hint=f"have it done again: corral retry {run} NODE")
+
+
+def load_trusted_settings(folder: Path, state: Path, *, trust: bool) -> Config:
+    """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
+    file = folder / REPOSITORY_FILE
+    trusts = Trust(state)
+    is_there = file.is_file()
+    content = file.read_bytes() if is_there else b""
+    mark = fingerprint(file, content) if is_there else ""
+    if trust and is_there:
+        trusts.add(mark, of=file_mark(file, content))
+    trusted = is_there and trusts.has(mark)
+    settings = loader.load(folder, trusted=mark if trusted else None)
+    if settings.untrusted and trusts.has_file(file_mark(file, content)):
+        changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content).files)
+        settings = structs.replace(settings, changed=changed)
+    for table in ("workspace", "hooks", "mcp"):
+        if table in settings.untrusted:
+            raise settings.refusal(table, f"[{table}] can start programs, and you have not trusted this file")
+    return settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corral.attempt import artifacts, memory
-from corral.attempt.affordable_fallback import AgentResolver
+from corral.attempt.admission import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
 from corral.attempt.attempt_machine import AttemptMachine

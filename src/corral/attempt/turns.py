@@ -1,29 +1,36 @@
-"""The turns of one attempt: what its agent hears when it has ended, filled its window, or said what does not fit."""
+"""The turns of one attempt: what its agent reads next, how full its window is, and the summary it starts anew from."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
-from corral.attempt import model_sizes
-from corral.attempt import summary as summarising
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
+from corral.attempt.repositories import load_trusted_settings
 from corral.attempt.toolbox.toolbox import AttemptToolbox
-from corral.machines.host import AgentListeners
+from corral.machines import program_variant, scope
+from corral.machines.agent_lookup import resolve_agent
+from corral.machines.host import AgentListeners, Host
 from corral.machines.resolved_agent import ResolvedAgent
+from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
-from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
-from corral.model.flow import Node, Task
+from corral.model.errors import CorralError
+from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, Spent, ToolReturned
+from corral.model.flow import AgentChoice, Node, Task
 from corral.rules.context import prompt, summary
 from corral.rules.context.summary import Facts
 from corral.rules.context.usage import Gauge, window_of
 from corral.rules.flows import output, schemas
 from corral.rules.money import costs
 from corral.world.process import Exit, ProcessLimits
+from corral.world.workspace import checkout
 
 MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
 SHARE = 0.4  #: characters of a summary for each token of the window: a tenth of it
@@ -32,6 +39,9 @@ MOST_SHRUNK = 2  #: a summary that is itself too long is halved so often
 MOST_TRANSCRIPT = 4 << 20
 CUT_SECONDS = 30.0  #: an agent that is to be condensed may take this long to end its present step
 ENDED = ("exited", "lingered", "cut")  #: by itself, or because we asked for it
+SIZES_FILE = Path(__file__).parents[1] / "data" / "windows.json"
+SUMMARY_LIMITS = ProcessLimits(timeout_seconds=300.0, idle_seconds=120.0)
+SummarySpending = Callable[[Tokens, float | None], None]
 
 
 class TurnContext(Struct, frozen=True):
@@ -77,7 +87,7 @@ class Turns:
         facts = scene.dressed.agent.facts
         if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
             asyncio.get_running_loop().run_in_executor(None, costs.load_prices)
-        self.events.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
+        self.events.gauge = Gauge(self._policy.at, load_windows(self._policy.windows), known)
         ended = await self._machine.work(scene.workspace, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()
         return ended
@@ -229,8 +239,8 @@ class Turns:
         made = summary.build(task, facts, most, steers)
         if not self._policy.agent or self._shrunk:
             return made, "rules"
-        told = summarising.question(task, facts, most)
-        answer = await summarising.ask(self.host, self._policy.agent, told, self.events.count_other_agent)
+        told = summary_question(task, facts, most)
+        answer = await ask_for_summary(self.host, self._policy.agent, told, self.events.count_other_agent)
         if not answer.text.strip() or len(answer.text) > 2 * most + 2000:
             self.events.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
             return made, "rules"
@@ -240,3 +250,105 @@ class Turns:
 
 def _too_long(ended: Ended | None) -> bool:
     return ended is not None and ended.error is not None and ended.error.kind == "context_too_long"
+
+
+class ModelSizeTable(Struct, frozen=True):
+    dated: str
+    note: str
+    windows: dict[str, int]
+    answers: dict[str, int]
+
+
+@cache
+def size_table() -> ModelSizeTable:
+    return msgspec.json.decode(SIZES_FILE.read_bytes(), type=ModelSizeTable)
+
+
+class Windows(Mapping[str, int]):
+    """Whole names are looked up by the library too; the rest goes by how a name begins."""
+
+    def __init__(self, own: Mapping[str, int]) -> None:
+        self._own, self._begins = own, {**size_table().windows, **own}
+
+    def __getitem__(self, name: str) -> int:
+        if (found := self._of_library(name)) is not None:
+            return found
+        return self._begins[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._begins)
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def _of_library(self, name: str) -> int | None:
+        low = name.lower().rpartition("/")[2]
+        said = any(low.startswith(key.lower()) for key in self._own)
+        if said or name in self._begins or name.endswith("[1m]") or name.startswith("/"):  # a path is a script
+            return None
+        whole = costs.context_window(name)
+        kept = max((key for key in size_table().answers if low.startswith(key)), key=len, default=None)
+        if (
+            whole is None or kept is None or 3 * size_table().answers[kept] > whole
+        ):  # those that hold little keep little
+            return whole
+        return whole - size_table().answers[kept]
+
+
+def load_windows(own: Mapping[str, int]) -> Windows:
+    """Return the table that holds for a run."""
+    return Windows(own)
+
+
+class SummaryAnswer(Struct, frozen=True):
+    """What came back: words, or why there are none."""
+
+    text: str = ""
+    trouble: str = ""
+
+
+def summary_question(task: Task, facts: Facts, most: int) -> str:
+    """Return what the other agent is asked."""
+    kept = "\n".join(f"- {item}" for item in summary.must_keep(task, facts))
+    return prompt.for_summary(kept, summary.transcript(facts, 10 * most), most)
+
+
+async def ask_for_summary(host: Host, named: str, told: str, spent: SummarySpending) -> SummaryAnswer:
+    """Ask an agent, NAME or NAME:MODEL, and return its last words; it never fails the attempt."""
+    choice = AgentChoice.read(named)
+    folder = host.state / "workspaces" / f"{host.attempt}-condense"
+    heard: list[Event] = []
+    metered: list[Tokens] = []
+    plan = structs.replace(host.plan, setup=Setup())
+    beside = Host(plan, Task(prompt=told), host.repository, host.state, folder.name)
+    beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
+    try:
+        settings = load_trusted_settings(Path(plan.repo), host.state, trust=False)
+        resolved = await program_variant.resolve_variant(
+            resolve_agent(choice.name, settings, choice.account), host.state
+        )
+        made = await beside.make(folder, None)
+        await beside.fit(made, scope.of_agent(plan.scopes, choice.name))
+        asked = AgentTask(prompt=told, workspace="", home="", model=choice.model, read_only=True)
+        listeners = AgentListeners(heard.append, _ignore_host, lambda _, tokens, __: metered.append(tokens))
+        ended = await beside.work(made, resolved, asked, SUMMARY_LIMITS, listeners)
+    except (CorralError, OSError) as error:
+        return SummaryAnswer(trouble=str(error))
+    finally:
+        await checkout.remove(folder)
+    _settle_summary(heard, metered, spent)
+    last = next((event for event in reversed(heard) if isinstance(event, Ended)), None)
+    if last is None or not last.ok:
+        reason = last.error.message if last and last.error else f"it ended so: {ended.why}"
+        return SummaryAnswer(trouble=reason)
+    return SummaryAnswer(text=last.text)
+
+
+def _settle_summary(heard: list[Event], metered: list[Tokens], spent: SummarySpending) -> None:
+    told = [event for event in heard if isinstance(event, Spent)]
+    tokens = told[-1].tokens if told else sum(metered, Tokens())
+    spent(tokens, told[-1].usd if told else None)
+
+
+def _ignore_host(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+    """Tell nobody which hosts it asked for: it works on no task."""

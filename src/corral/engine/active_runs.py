@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from corral.model.errors import BadRequest
 from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
-from corral.world import locks, process_identity, run_fence
+from corral.world import locks, process, process_identity, run_fence
 from corral.world.run_fence import Fence
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from corral.engine.run_loop import RunLoop
     from corral.machines.resolved_agent import ResolvedAgent
     from corral.model.events import Listener
+
+MOST_WORDS = 2000
+REFUSED = 2
 
 
 class ActiveRuns:
@@ -92,11 +97,13 @@ class ActiveRuns:
 
     def _agent_resolver(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
-        from corral.attempt.trusted_settings import load  # noqa: PLC0415
+        from corral.attempt.repositories import load_trusted_settings  # noqa: PLC0415
         from corral.machines.agent_lookup import resolve_agent  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
-        return lambda name, account: resolve_agent(name, load(repo, self._context.home, trust=False), account)
+        return lambda name, account: resolve_agent(
+            name, load_trusted_settings(repo, self._context.home, trust=False), account
+        )
 
     # --- runs below others
 
@@ -236,10 +243,8 @@ class ActiveRuns:
 
     async def detach(self, run: str) -> None:
         """Leave a run to a process of its own, which outlives this one; return once that drives it."""
-        from corral.engine import detach as detaching  # noqa: PLC0415
-
         self._store.release_lease(run, self._owner)
-        await detaching.detach(self._store, run)
+        await start_detached(self._store, run)
 
     def server(self) -> ServerRecord | None:
         """Return the server that is at work on this store."""
@@ -248,6 +253,29 @@ class ActiveRuns:
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
-        from corral.engine import detach as detaching  # noqa: PLC0415
+        return await leave_to_background(self._store, run)
 
-        return await detaching.to_background(self._store, run)
+
+async def start_detached(store: Store, run: str) -> None:
+    """Start `corral resume` for a run that nobody drives; return once it does."""
+    log = store.folder / "logs" / f"{run}.txt"
+    argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
+    left = process.start_detached(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
+    bell = store.watch()
+    try:
+        while run_status.is_orphaned(store.run(run).owner) and left.poll() is None:
+            await bell.listen(0.1)
+    finally:
+        bell.close()
+    if left.poll() == REFUSED:
+        said = log.read_text(errors="replace")[-MOST_WORDS:].strip().removeprefix("error: ")
+        raise BadRequest(said or f"run {run} could not be started")
+
+
+async def leave_to_background(store: Store, run: str) -> str:
+    """Say in words who takes a queued run up: the server of the store, or a process that is started for it."""
+    server = store.queue.serving()
+    if server and process_identity.is_alive(server.owner) is not False:
+        return f"queued: the server at {server.address} takes it up"
+    await start_detached(store, run)
+    return f"started in the background; watch it: corral logs -f {run}"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from corral.engine.context import Context
 from corral.engine.views import run_document
 from corral.model import OPEN, Artifact, Attempt, AttemptRecord, Receipt, Run
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, NotFound
-from corral.model.events import Started
+from corral.model.events import Started, StatusChanged
 from corral.model.flow import Flow
+from corral.rules.merge import merge
+from corral.store.interface import Store
 
 if TYPE_CHECKING:
     from corral.engine.clean import CleanedAttempt
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
     from corral.engine.views.compare import Comparison
     from corral.engine.views.evidence import EvidenceView
     from corral.engine.views.history import History
-    from corral.store.interface import Store
     from corral.world.git.snapshots import Snapshot
 
 
@@ -112,12 +116,10 @@ class Artifacts:
 
     async def choose(self, name: str, attempt: str, by: str) -> Run:
         """Make an attempt the winner of its node: a user's word counts more than the engine's."""
-        from corral.engine import choose_winner  # noqa: PLC0415
-
         run = self._show(name)
         if await self._inbox.take_choice(run, attempt, by):
             return self._show(run.run)
-        return choose_winner.choose(self._store, run, attempt, by)
+        return record_choice(self._store, run, attempt, by)
 
     # --- proof
 
@@ -157,8 +159,7 @@ class Artifacts:
     async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
         """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
         from corral import agents  # noqa: PLC0415
-        from corral.attempt.repositories import repository_of  # noqa: PLC0415
-        from corral.attempt.trusted_settings import load  # noqa: PLC0415
+        from corral.attempt.repositories import load_trusted_settings, repository_of  # noqa: PLC0415
         from corral.engine import doctor, recordings  # noqa: PLC0415
         from corral.machines import turn_log  # noqa: PLC0415
 
@@ -170,7 +171,7 @@ class Artifacts:
         if chosen.agent == "replay":
             raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
         record = next(each for each in self._store.attempts(run.run) if each.attempt.id == chosen.id)
-        settings = load(Path(plan.repo), home, trust=False)
+        settings = load_trusted_settings(Path(plan.repo), home, trust=False)
         known = agents.find(chosen.agent, settings.agents)
         source = recordings.RecordingSource(
             attempt=chosen,
@@ -250,3 +251,21 @@ def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:
     ran = tuple(check.command for check in record.attempt.checks)
     named = next((node.task.checks for node in flow.nodes if node.id == record.node), ())
     return ran or tuple(check for check in named if "{{" not in check)
+
+
+def record_choice(store: Store, run: Run, named: str, by: str) -> Run:
+    """Make an attempt the winner of its node; only work that is there, of a run that is over."""
+    if run.status in OPEN:
+        raise BadRequest(f"run {run.run} is not over: {run.status}", hint="choose when all attempts are over")
+    if run.merge.status == "merged":
+        raise BadRequest(f"run {run.run} is merged already", hint=f"take that back first: corral undo {run.run}")
+    node, attempt = merge.attempts_to_merge(run, named)[0]
+    why = f"chosen by {by}"
+    if attempt.status != "done":
+        why += f", though it is {attempt.status}"
+    with store.transaction():
+        store.move_node(run.run, structs.replace(node, winner=attempt.id, why=why))
+        moved = StatusChanged("node", node.id, node.status, f"{attempt.id} {why}")
+        store.note(run.run, moved, at=time.time(), node=node.id, attempt=attempt.id)
+    store.flush()
+    return run_document.build(store, run.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import agents
-from corral.attempt.trusted_settings import load
+from corral.attempt.repositories import load_trusted_settings
 from corral.config import loader
 from corral.config.paths import user_file
 from corral.config.settings import Config
@@ -20,8 +21,8 @@ from corral.engine.context import Context
 from corral.machines.agent_lookup import locate_agent
 from corral.machines.resolved_agent import PLAYERS, ResolvedAgent
 from corral.model.agent_api import AgentFacts, AgentProfile
-from corral.model.errors import CorralError, Untrusted
-from corral.world import process
+from corral.model.errors import BadRequest, CorralError, Untrusted
+from corral.world import machine_limits, process
 from corral.world.git import repository
 from corral.world.process import ProcessStart
 from corral.world.sandbox import program_files
@@ -158,7 +159,7 @@ def _load(context: Context, *, strict: bool) -> Config:
     here = Path.cwd()
     file = context.settings.file(here)
     try:
-        return load(file.parent if file else here, context.home, trust=False)
+        return load_trusted_settings(file.parent if file else here, context.home, trust=False)
     except Untrusted:
         return loader.load(file.parent if file else here)
     except CorralError:
@@ -309,7 +310,17 @@ def _settings(context: Context) -> DoctorPart:
     file = context.settings.file(Path.cwd())
     names = [str(path) for path in (user_file(), file) if path and path.is_file()]
     try:
-        load(file.parent if file else Path.cwd(), context.home, trust=False)
+        load_trusted_settings(file.parent if file else Path.cwd(), context.home, trust=False)
     except CorralError as error:
         return DoctorPart(name="settings", ok=False, found=str(error), remedy=error.hint)
     return DoctorPart(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")
+
+
+def explain_machine_error(error: Exception) -> CorralError | None:
+    """Return an error of the machine in words; None for a fault of our own."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CorralError(f"what was to be written has no room: {error.strerror}", hint="nothing stored is lost")
+    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and error.filename:
+        hint = "make it writable for you, or set CORRAL_HOME to another folder"
+        return BadRequest(f"{error.filename}: {error.strerror}", hint=hint)
+    return machine_limits.of(error)

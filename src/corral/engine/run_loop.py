@@ -9,16 +9,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from corral.attempt.budget_terms import needed_usd, run_allowed_usd, run_held_usd
 from corral.attempt.local import AttemptFactory, AttemptRun
 from corral.attempt.proof.tree_runs import BESIDE
 from corral.attempt.proof.varied_runs import Variations
-from corral.attempt.raises import needed_usd
 from corral.attempt.run_events import tell
-from corral.attempt.run_spending import allowed_usd, held_usd
 from corral.attempt.runner import can_continue
 from corral.attempt.user_questions import RunQuestions
-from corral.engine import lowered_notes, takeover
-from corral.engine.inbox.gates import Gates
+from corral.engine import takeover, verify
+from corral.engine.inbox.inbox import Gates
 from corral.engine.merge.flow_merges import FlowMerges, MergeCall
 from corral.engine.planning import redo as reopening
 from corral.engine.run_orders import Orders
@@ -77,7 +76,7 @@ class RunLoop:
             records = self.store.attempts(self.run)
             await self._end_left(records)
             await self._remove_leavings(records)
-            self.schedule.allowed_usd = allowed_usd(self.store, self.run)
+            self.schedule.allowed_usd = run_allowed_usd(self.store, self.run)
             self.schedule.load(self.store.nodes(self.run), records)
             for record in records:  # a crash may have come between a reader's word and the note
                 if record.attempt.error and record.attempt.error.kind == "doubtful":
@@ -208,7 +207,7 @@ class RunLoop:
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
             else:
-                held, needed = held_usd(self.store, self.run), needed_usd(self.store, self.run)
+                held, needed = run_held_usd(self.store, self.run), needed_usd(self.store, self.run)
                 self._gates.ask_for_money(self.plan, held, self.schedule.allowed_usd, needed)
             self._move(last.status, last.reason)
             return True, None, []
@@ -433,7 +432,7 @@ class RunLoop:
 
     def _correct_note(self, attempt: Attempt) -> None:
         """Begin to have the note on the commit of an attempt say its grade."""
-        work = lowered_notes.bring_up_to_date(self.plan, self.store.folder, attempt)
+        work = verify.update_lowered_notes(self.plan, self.store.folder, attempt)
         self._corrections.append(asyncio.create_task(work))
 
     def _leave_to_user(self) -> None:

@@ -1,4 +1,4 @@
-"""Receipts, held against the repository and the store; and the checks once more, if asked for."""
+"""Receipts held against the repository and the store, and the notes on commits whose grade was lowered."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import UNSET, Struct, structs
 
+from corral.attempt.proof import receipt
 from corral.attempt.proof.evidence import EvidenceCollector, Proof
 from corral.attempt.repositories import repository_of, require
 from corral.machines.host import Host
-from corral.model import AttemptRecord, Receipt, RunPlan
+from corral.model import Attempt, AttemptRecord, Receipt, RunPlan
 from corral.model.flow import Task
 from corral.rules.checks import grading, receipts
 from corral.rules.checks.receipts import ReceiptFacts, ReceiptVerification
@@ -19,6 +21,7 @@ from corral.rules.text import names
 from corral.store.interface import Store
 from corral.world import receipt_key
 from corral.world.git.repository import Repository
+from corral.world.receipt_key import get_or_make_key
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -88,3 +91,21 @@ async def _again(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
     await host.fit_again(receipt.agent)
     prover = EvidenceCollector(host, task, record, lambda _: None, None)
     return await prover.prove(receipt.commit, record.compared_with or receipt.base)
+
+
+async def update_lowered_notes(plan: RunPlan, state: Path, attempt: Attempt) -> None:
+    """Have the note on an attempt's commit say the grade that it has now; one of another attempt stays as it is."""
+    repository = repository_of(plan, state)
+    if attempt.commit is None or attempt.evidence is None:
+        return
+    words = ("notes", f"--ref={names.NOTES}", "show", attempt.commit)
+    found = await repository.git(*words, fine=(0, 1, 128))
+    try:
+        noted = msgspec.json.decode(found.out, type=Receipt)
+    except (msgspec.MsgspecError, ValueError):  # there is none, or it is somebody else's
+        return
+    if noted.attempt != attempt.id or noted.evidence is UNSET or noted.evidence == attempt.evidence:
+        return
+    lowered = structs.replace(noted, status=attempt.status, evidence=attempt.evidence)
+    host = Host(plan, plan.flow.nodes[0].task, repository, state, attempt.id)
+    await receipt.note(host, receipts.seal(lowered, get_or_make_key(state)), lambda _: None)

@@ -6,7 +6,7 @@ import pytest
 
 from corral.config.settings import Config, Defaults
 from corral.engine.planning.build_flow import build
-from corral.engine.planning.problems import Findings
+from corral.engine.planning.preflight import Findings
 from corral.model import Request
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS
 

@@ -9,9 +9,8 @@ from msgspec import structs
 
 from corral.config.settings import Config
 from corral.engine.planning import preflight
-from corral.engine.planning.hidden_programs import refuse_missing
-from corral.engine.planning.problems import Findings
-from corral.engine.planning.programs_outside_box import Surroundings
+from corral.engine.planning.hidden_programs import Surroundings, refuse_missing
+from corral.engine.planning.preflight import Findings
 from corral.machines.agent_lookup import resolve_agent
 from corral.model.agent_api import AgentProfile, Command
 from corral.model.errors import BadRequest

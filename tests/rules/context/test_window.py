@@ -3,7 +3,7 @@
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from corral.attempt import model_sizes
+from corral.attempt import turns
 from corral.model import Tokens
 from corral.rules.context.usage import STANDARD, Gauge, window_of
 from corral.rules.money import costs
@@ -30,16 +30,16 @@ def test_the_window_of_a_model(model: str | None, tokens: int) -> None:
 
 
 def test_our_table_is_dated_and_the_persons_comes_first() -> None:
-    assert model_sizes.table().dated >= "2026-11"
+    assert turns.size_table().dated >= "2026-11"
     for own in ({"gemini-2.5-pro": 32_000}, {"gemini": 32_000}):
-        assert window_of("gemini-2.5-pro", model_sizes.windows(own)) == 32_000
-    assert window_of("claude-nobody-knows-9", model_sizes.windows({})) == 200_000
+        assert window_of("gemini-2.5-pro", turns.load_windows(own)) == 32_000
+    assert window_of("claude-nobody-knows-9", turns.load_windows({})) == 200_000
 
 
 def test_windows_are_the_librarys_where_it_knows_a_model() -> None:
     """None of ours repeats or hides what the library says; what a model keeps for its answer is not for input."""
-    known = model_sizes.windows({})
-    assert [name for name in model_sizes.table().windows if costs.context_window(name)] == []
+    known = turns.load_windows({})
+    assert [name for name in turns.size_table().windows if costs.context_window(name)] == []
     models = {model.id: model.context_window for provider in get_snapshot().providers for model in provider.models
               if provider.id in ("anthropic", "openai", "google") and model.context_window}  # fmt: skip
     assert len(models) > 50

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from corral.attempt import briefing
 from corral.attempt.attempt_machine import AttemptMachine
+from corral.attempt.budget_terms import run_held_usd
 from corral.attempt.events import AttemptEvents
-from corral.attempt.run_spending import held_usd
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import text_of
 from corral.model import OPEN, RunPlan, RunRecord, SlotLimits, winner
@@ -137,7 +137,9 @@ class Children:
         lineage, held = self._context.lineage, 0.0
         for child in lineage.below_node(self._run, self._node.id):
             at_work = self._context.store.run(child.run).status in OPEN
-            held += max(sum(held_usd(self._context.store, child.run)), (child.budget_usd or 0.0) if at_work else 0.0)
+            held += max(
+                sum(run_held_usd(self._context.store, child.run)), (child.budget_usd or 0.0) if at_work else 0.0
+            )
         return held
 
     # --- parts of a child

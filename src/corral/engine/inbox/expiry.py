@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from corral.engine.merge import expired_conflicts
+from corral.engine.merge import open_conflicts
 from corral.engine.views.run_status import expired_choice
 from corral.model import Entry, RunRecord
 from corral.model.events import StatusChanged
@@ -23,7 +23,7 @@ def end_due(store: Store, run: str | None = None) -> None:
         if entry := expired_choice(store, record, now):
             _end_race(store, record, entry, now)
     store.inbox.answer_due(now)
-    expired_conflicts.end(store, run)
+    open_conflicts.end_expired(store, run)
 
 
 def _end_race(store: Store, record: RunRecord, entry: Entry, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What waits for a person, and what follows from their answer."""
+"""The inbox: what waits for the user, the gates and quotas of a run that do, and what follows from an answer."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from corral.attempt.user_questions import RunQuestions
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Driver, LocalRuns
-from corral.engine.inbox import answers
-from corral.engine.merge import expired_conflicts
+from corral.engine.merge import open_conflicts
 from corral.engine.merge.api import Merges
 from corral.engine.merge.open_conflicts import OpenConflicts
+from corral.engine.planning import redo
+from corral.engine.views import run_document, run_status
 from corral.engine.views.run_status import ABORT
-from corral.model import OPEN, Entry, Run
-from corral.model.errors import CorralError
+from corral.model import OPEN, Entry, Run, RunPlan
+from corral.model.errors import BadRequest, CorralError
+from corral.model.flow import Gate, Node
 from corral.model.merge import MergeRecord
+from corral.model.money import Limit, Refusal
+from corral.model.server import ServerRecord
 from corral.rules.merge import merge as rules
 from corral.rules.money import limits as budget
-from corral.rules.text.questions import ways
+from corral.rules.schedule.actions import Choose, Settle
+from corral.rules.schedule.agent_tries import Park
+from corral.rules.text import questions
+from corral.rules.text.questions import match_answer, ways
+from corral.store.interface import Store
+from corral.world import process_identity
 
 if TYPE_CHECKING:
     from corral.model.server import AccessScope
+
+GO_ON = "go on with corral resume"
 
 
 class Inbox:
@@ -68,7 +82,7 @@ class Inbox:
 
         A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
         """
-        entry = answers.take(self._context.store, number, text, by)
+        entry = take_answer(self._context.store, number, text, by)
         if entry.about == "limit" and entry.answer == "no":
             await self._driver.stop(entry.run, by)
         if entry.about == "merge":
@@ -76,8 +90,8 @@ class Inbox:
         self._local_runs.poke(entry.run)
         if entry.about == "choice" and self._last_wait(entry.run):
             return await self._end_of_race(entry)
-        told = answers.note_consequence(self._context.store, self._money, entry)
-        return answers.hand_to_server(self._context.store, told) if entry.about == "budget" and not here else told
+        told = note_consequence(self._context.store, self._money, entry)
+        return hand_to_server(self._context.store, told) if entry.about == "budget" and not here else told
 
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
@@ -120,7 +134,7 @@ class Inbox:
 
     async def go_on(self, entry: Entry) -> Entry:
         """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
-        if not entry.outcome.startswith(answers.GO_ON):
+        if not entry.outcome.startswith(GO_ON):
             return entry
         await self._local_runs.detach(entry.run)
         self._context.store.inbox.note_outcome(entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
@@ -134,7 +148,7 @@ class Inbox:
         if store.run(entry.run).status in OPEN:
             return
         if entry.answer == ABORT:
-            expired_conflicts.end(store, entry.run)
+            open_conflicts.end_expired(store, entry.run)
             return
         waits = next((each for each in store.merges.conflicting(entry.run) if _key(each) == entry.key), None)
         try:
@@ -153,3 +167,193 @@ def _ignore_event(_: object) -> None:
 
 def _key(record: MergeRecord) -> str:
     return rules.question(record, 0.0).key
+
+
+def take_answer(store: Store, number: str, text: str, by: str) -> Entry:
+    """Store an answer; return the entry as it is now."""
+    now = time.time()
+    store.inbox.answer_due(now)
+    entry = store.inbox.find(number)
+    if entry is None:
+        raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
+    said = _attempt_of(store, entry, text) if entry.about == "choice" else text
+    meant = match_answer(entry.choices, said)
+    more = entry.about == "budget" and budget.offers_more(entry)
+    if more:  # besides its choices: yes, no, any amount
+        meant = text.strip() if budget.amount(text, 1.0) is not None else None
+    if entry.is_open and meant is None:
+        ways = (*entry.choices, "an amount in USD") if more else entry.choices
+        hint = f"say one of: {', '.join(ways)}"
+        if entry.about == "budget" and not more:
+            hint += f"; to go on: {budget.hint(entry)}"
+        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=hint)
+    if meant is None or not store.inbox.answer(number, meant, by, now):
+        taken = store.inbox.find(number) or entry
+        words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
+        raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
+    return store.inbox.find(number) or entry
+
+
+def _attempt_of(store: Store, entry: Entry, text: str) -> str:
+    """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
+    if match_answer(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
+        return text
+    return rules.attempt_named(run_document.build(store, entry.run), text, entry.choices) or text
+
+
+def note_consequence(store: Store, money: Money, entry: Entry) -> Entry:
+    """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
+    status, driven = _answer_state(store, entry.run)
+    if entry.about == "budget" and (words := money.allow(entry)):
+        store.inbox.note_outcome(entry.id, words)
+        return store.inbox.find(entry.id) or entry
+    if not driven and (status in OPEN or status in ("limited", "over_budget")):
+        store.inbox.note_outcome(entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
+    return store.inbox.find(entry.id) or entry
+
+
+def hand_to_server(store: Store, entry: Entry) -> Entry:
+    """Leave a run that may spend more to the server of its store, if there is one."""
+    server = _server_of(store)
+    if not entry.outcome.startswith(GO_ON) or server is None:
+        return entry
+    with store.transaction():
+        redo.wake_up(store, entry.run)
+        store.queue.put_back(entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
+        store.inbox.note_outcome(entry.id, _server_words(server))
+    return store.inbox.find(entry.id) or entry
+
+
+def _by_itself(store: Store, entry: Entry) -> str | None:
+    """Say that the server goes on, as it does with a run all of whose gates are answered."""
+    server = _server_of(store)
+    if entry.about not in ("gate", "choice") or server is None or not server.resumes:
+        return None
+    return None if any(each.is_open for each in store.inbox.of_run(entry.run)) else _server_words(server)
+
+
+def _server_of(store: Store) -> ServerRecord | None:
+    server = store.queue.serving()
+    return server if server and process_identity.is_alive(server.owner) is not False else None
+
+
+def _server_words(server: ServerRecord) -> str:
+    return f"the server at {server.address} goes on with it"
+
+
+def _answer_state(store: Store, run: str) -> tuple[str, bool]:
+    record = store.run(run)
+    return record.status, not run_status.is_orphaned(record.owner)
+
+
+class Gates:
+    """The questions of one run that no attempt asks."""
+
+    def __init__(self, run_questions: RunQuestions) -> None:
+        self._run_questions = run_questions
+        self._open: dict[str, str] = {}  # gate -> its entry
+        self._asked: dict[str, str] = {}  # entry -> what a user reads of it, where it is no gate
+        self.parked: dict[str, str] = {}  # node -> why
+        self.answered_meanwhile = False
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._open or self.parked)
+
+    def ask(self, node: Node, epoch: int) -> None:
+        """Ask what a gate asks; where it was answered while nobody drove the run, that counts."""
+        gate = node.gate or Gate()
+        deadline = time.time() + gate.deadline_seconds
+        question = questions.gate_question(
+            (self._run_questions.run, node.id, epoch), node.task.prompt, gate.default, deadline
+        )
+        entry = self._run_questions.ask(question)
+        self._open[node.id] = entry.id
+        self.answered_meanwhile |= not entry.is_open
+
+    def choose(self, action: Choose, wait_seconds: float) -> str:
+        """Ask which attempt of a race to take; return what is asked, in one line."""
+        if number := self._open.get(action.node):
+            return self._asked[number]
+        question = questions.choice_question(
+            (self._run_questions.run, action.node), action.attempts, time.time() + wait_seconds
+        )
+        entry = self._run_questions.ask(question)
+        self._open[action.node] = entry.id
+        self._asked[entry.id] = f"{entry.text} (corral answer {entry.id} {questions.ways(entry)})"
+        self.answered_meanwhile |= not entry.is_open
+        return self._asked[entry.id]
+
+    def park(self, action: Park) -> None:
+        """Ask how it goes on with a node whose quota is used up."""
+        if action.node not in self.parked:
+            self._run_questions.ask(
+                questions.quota_question(self._run_questions.run, action.node, action.reason, action.until, time.time())
+            )
+        self.parked[action.node] = action.reason
+
+    def ask_for_money(self, plan: RunPlan, held: tuple[float, float], allowed: float, needed: float) -> None:
+        """Ask whether a run may go on that is over its own budget, unless an attempt of it asked already.
+
+        `held` is what it spent and what is reserved for it, `needed` what its open tasks are expected to cost.
+        """
+        own = [node.task.budget_usd for node in plan.flow.nodes if node.task.budget_usd is not None]
+        usd = plan.flow.budget_usd if plan.flow.budget_usd is not None else max(own, default=None)
+        if usd is None or any(entry.about == "budget" for entry in self._run_questions.waiting()):
+            return
+        if sum(held) + needed + budget.TINY < usd + allowed:
+            return  # money was not the reason: tokens, or requests without a price, are used up
+        who = budget.Spender(run=self._run_questions.run, node="", agent="", repo=plan.repo)
+        refusal = Refusal(Limit(window="run", usd=usd + allowed, where="the flow"), *held, 0.0)
+        more = budget.shortfall(refusal, needed)
+        question = budget.budget_question(who, "", refusal, more, time.time())
+        self._run_questions.ask_for_money(structs.replace(question, node=None, attempt=None))
+
+    def take_answered(self) -> list[Settle]:
+        """Return the gates that were answered since."""
+        self.answered_meanwhile = False
+        if not self._open:
+            return []
+        entries = {entry.id: entry for entry in self._run_questions.entries()}
+        over = [
+            (node, entry) for node, number in self._open.items() if (entry := entries.get(number)) and not entry.is_open
+        ]
+        for node, _ in over:
+            del self._open[node]
+        return [self._settle(node, entry) for node, entry in over]
+
+    def next_deadline(self) -> float | None:
+        return self._run_questions.next_deadline() if self._open else None
+
+    def words(self) -> str:
+        """Say what is waited for."""
+        return next(iter(self.parked.values()), None) or "; ".join(
+            self._asked.get(number) or f"`{node}` waits for an answer: corral answer {number} yes|no"
+            for node, number in self._open.items()
+        )
+
+    async def close(self) -> None:
+        await self._run_questions.close()
+
+    def withdraw(self, why: str) -> None:
+        self._run_questions.withdraw(why)
+
+    def _settle(self, node: str, entry: Entry) -> Settle:
+        if entry.about == "choice":
+            return self._settle_race(node, entry)
+        words = f"{entry.answer}, by {entry.answered_by}"
+        self._run_questions.note_outcome(
+            entry, "the run goes on" if entry.answer == "yes" else "what needs it is skipped"
+        )
+        if entry.answer == "yes":
+            return Settle(node, "done", why=entry.answer)
+        return Settle(node, "skipped", words, why=entry.answer)
+
+    def _settle_race(self, node: str, entry: Entry) -> Settle:
+        """Settle a race whose winner only a user could choose."""
+        if entry.answer and entry.answer != questions.NO_WINNER:
+            self._run_questions.note_outcome(entry, f"{entry.answer} is the winner of `{node}`")
+            why = f"chosen by {entry.answered_by}: none was proven better"
+            return Settle(node, "done", winner=entry.answer, why=why)
+        self._run_questions.note_outcome(entry, f"`{node}` has no winner")
+        return Settle(node, "failed", questions.no_winner(entry))

@@ -1,27 +1,44 @@
-"""Land the work of runs, alone or in a queue; look beforehand, and take it back."""
+"""Merges of runs: looked at beforehand, made alone or in a queue, published as a patch or pull request, and undone."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, structs
 
+from corral.attempt.repositories import repository_of, require
 from corral.engine.context import Context, Driver, LocalRuns, Say
-from corral.engine.merge import expired_conflicts
+from corral.engine.merge import open_conflicts, reverted
+from corral.engine.merge.apply import BranchMover
+from corral.engine.merge.merger import Merger
 from corral.engine.views import run_document, run_status
 from corral.model import Run
-from corral.model.errors import Conflicting, CorralError
+from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.events import Noted, RunEvent
-from corral.model.merge import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.model.merge import (
+    BranchCheckout,
+    Conflicts,
+    Hunks,
+    MergeRecord,
+    MergeRequest,
+    Overlap,
+    Preview,
+    QueueRecord,
+)
 from corral.rules.merge import merge as rules
+from corral.store.interface import Store
+from corral.world import process
+from corral.world.git import merge_commits
+from corral.world.git import repository as git
+from corral.world.process import ProcessStart
 
 if TYPE_CHECKING:
-    from corral.engine.merge.merger import Merger
-    from corral.engine.merge.undo import UndoPreview
     from corral.model.events import Listener
 
 Sink = Callable[[bytes], object]
@@ -49,10 +66,10 @@ class Merges:
 
     async def merge(self, request: MergeRequest, say: Say = _ignore_text, sink: Sink = _ignore_text) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
-        from corral.engine.merge import publish, resolve_by_agent  # noqa: PLC0415
+        from corral.engine.merge.conflicts import resolve_by_agent  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
-        over = expired_conflicts.end(self._context.store, merger.run.run, running=bool(request.heads))
+        over = open_conflicts.end_expired(self._context.store, merger.run.run, running=bool(request.heads))
         if request.heads and over:
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
         picked, request = request.pick, merger.complete_request(request)
@@ -60,15 +77,15 @@ class Merges:
             say(words)
         await self._say_moved(merger.run, request.into, say)
         if request.strategy == "patch":
-            return await publish.patch(merger, request, sink)
+            return await publish_patch(merger, request, sink)
         if request.strategy == "branch":
             record = await merger.as_branch(request)
         elif request.strategy == "pr":
-            record = await publish.pull_request(merger, request)
+            record = await publish_pull_request(merger, request)
         else:
             record = await merger.merge(request)
         if record.state == "conflict" and request.resolve_with:
-            record = await resolve_by_agent.by_agent(self._driver, merger, request, record)
+            record = await resolve_by_agent(self._driver, merger, request, record)
         if picked is not None:
             await self._take_choice(merger.run, picked, "merge --pick")
         return record
@@ -131,9 +148,7 @@ class Merges:
 
     async def undo_preview(self, run: str) -> UndoPreview | None:
         """Return what an undo of a run's last merge would take back."""
-        from corral.engine.merge import undo  # noqa: PLC0415
-
-        return await undo.preview_undo(self._context.store, run)
+        return await preview_undo(self._context.store, run)
 
     def target(self, run: str) -> str | None:
         """Return the branch that a run is to be merged into."""
@@ -142,15 +157,13 @@ class Merges:
     def abort(self, name: str, into: str | None = None) -> Run:
         """Give up a merge that is in conflict: the last, or the one into a branch."""
         merger = self._merger(name)
-        expired_conflicts.end(self._context.store, merger.run.run)
+        open_conflicts.end_expired(self._context.store, merger.run.run)
         merger.abort(into)
         return run_document.build(self._context.store, merger.run.run)
 
     async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:
         """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
-        from corral.engine.merge import undo as undoing  # noqa: PLC0415
-
-        return await undoing.undo(self._context.store, self._context.store.find(name) if name else None, folder, say)
+        return await undo_merges(self._context.store, self._context.store.find(name) if name else None, folder, say)
 
     async def overlap(self, folder: Path) -> Overlap:
         """Return the unmerged work of a repository, and what of it will clash."""
@@ -169,3 +182,138 @@ class Merges:
 
 def _tell(listen: Listener, run: str, words: str) -> None:
     listen(RunEvent(run, None, None, Noted(words)))
+
+
+async def publish_patch(merger: Merger, request: MergeRequest, sink: Callable[[bytes], object]) -> MergeRecord:
+    """Hand over what a merge would change, for `git apply`; nothing is moved or stored."""
+    preview = await merger.preview(request)
+    if preview.conflicts:
+        names = ", ".join(conflict.path for conflict in preview.conflicts)
+        raise BadRequest(
+            f"there is no patch that fits {preview.into}: conflicts in {names}",
+            hint=f"against its own base: corral diff {preview.run}",
+        )
+    await merger.repository.patch(preview.before, preview.tree, sink)
+    return MergeRecord(
+        run=preview.run,
+        git_dir="",
+        state="undone",
+        ref=f"refs/heads/{preview.into}",
+        before=preview.before,
+        after=None,
+        strategy="patch",
+        at=0.0,
+    )
+
+
+async def publish_pull_request(merger: Merger, request: MergeRequest) -> MergeRecord:
+    """Push the merged result as a branch and open a pull request with the person's own `gh`."""
+    program = shutil.which("gh")
+    if program is None:
+        raise BadRequest("a pull request needs the program `gh`", hint="install it, or use --strategy branch and push")
+    repository = merger.repository
+    remotes = (await repository.text("remote")).split()
+    if not remotes:
+        raise BadRequest("the repository has no remote to push to", hint="git remote add origin URL")
+    remote = "origin" if "origin" in remotes else remotes[0]
+    record = await merger.as_branch(request)
+    if record.state == "conflict":
+        return record
+    push = ["git", "-c", "core.hooksPath=/dev/null", "push", "--quiet", "--force", remote, f"{record.ref}:{record.ref}"]
+    await _run_as_user(push, merger)
+    title, body = rules.subject(merger.run), rules.message(merger.run, (), squashed=True, into="")
+    base = request.into or merger.plan.into or ""
+    words = [program, "pr", "create", "--head", record.into, "--base", base, "--title", title, "--body", body]
+    told = (await _run_as_user(words, merger)).split()
+    record = structs.replace(record, url=told[-1] if told else "")
+    merger.store.merges.save(record)
+    return record
+
+
+async def _run_as_user(argv: list[str], merger: Merger) -> str:
+    """Run a program as the person would, with their own settings and keys: it goes to the network in their name."""
+    start = ProcessStart(
+        argv=argv, env=dict(os.environ), cwd=str(merger.repository.folder), owner=merger.repository.owner
+    )
+    finished = await process.run(start)
+    if finished.code != 0:
+        words = finished.err.decode(errors="replace").strip()[-400:]
+        raise CorralError(f"{argv[0]} ended with {finished.code}: {words}", hint="the branch is there; try it by hand")
+    return finished.out.decode(errors="replace")
+
+
+async def undo_merges(store: Store, run: str | None, folder: Path, say: Say) -> MergeRecord:
+    """Take back the last merge of a run, or the last of the repository that `folder` is in."""
+    record = _last_of_run(store, run) if run else await _last_here(store, folder)
+    repository = repository_of(store.run(record.run).plan, store.folder)
+    await require(repository, record.run, [])
+    lander = BranchMover(store, repository, say)
+    async with lander.alone():
+        await lander.recover()
+        now = next((each for each in store.merges.of_run(record.run) if each.id == record.id), None)
+        if now is None or now.state != "merged":
+            raise BadRequest(f"the merge of {record.run} is not there any more to be undone")
+        undone = await lander.take_back(now)
+    store.note(record.run, Noted(f"the merge into {record.into} was undone"), at=time.time())
+    store.flush()
+    return undone
+
+
+def _last_of_run(store: Store, run: str) -> MergeRecord:
+    records = store.merges.of_run(run)
+    merged = [record for record in records if record.state in ("merged", "begun", "undoing")]
+    if not merged:
+        undone = any(record.state == "undone" for record in records)
+        raise BadRequest(f"the merge of run {run} is undone already" if undone else f"run {run} is not merged")
+    moved = [record for record in merged if record.before != record.after]
+    return (moved or merged)[-1]
+
+
+async def _last_here(store: Store, folder: Path) -> MergeRecord:
+    found = await git.discover(folder)
+    records = store.merges.of_repository(str(found.repository.git_dir)) if found else store.merges.everything()
+    merged = [
+        record
+        for record in records
+        if record.state in ("merged", "begun", "undoing") and record.before != record.after  # the others moved nothing
+    ]
+    if not merged:
+        where = f" in {found.repository.folder}" if found else ""
+        raise BadRequest(f"nothing was merged{where} that could be undone", hint="name a run: corral undo RUN")
+    return merged[-1]
+
+
+class UndoPreview(Struct, frozen=True, kw_only=True):
+    """A merge as it could be taken back."""
+
+    record: MergeRecord
+    files: tuple[str, ...] = ()
+    places: tuple[BranchCheckout, ...] = ()
+    trouble: str = ""  #: why it cannot be, in words
+
+
+async def preview_undo(store: Store, run: str) -> UndoPreview | None:
+    """Return what undoing the last merge of a run would do; None if nothing of it is merged."""
+    landed = [each for each in store.merges.of_run(run) if each.state == "merged"]
+    moved = [each for each in landed if each.before != each.after]
+    if not landed:
+        return None
+    record = (moved or landed)[-1]
+    if not moved:
+        return UndoPreview(record=record, trouble="it moved nothing: the branch had this already")
+    repository = repository_of(store.run(run).plan, store.folder)
+    if words := await reverted.reverted_words(repository, record):
+        return UndoPreview(record=record, trouble=words)
+    now = await repository.commit_of(record.ref)
+    if now != record.after:
+        newer = await merge_commits.behind(repository, record.after or "", now) if now and record.after else 0
+        words = f"{record.into} has {newer} newer commit{'s' if newer != 1 else ''}, which would be lost"
+        return UndoPreview(record=record, trouble=words if newer else f"{record.into} is not where the merge left it")
+    places = await BranchMover(store, repository, _ignore_words).places(record.ref, record.after, record.before)
+    files = await repository.names_changed(record.before, record.after or "") if record.before else ()
+    trouble = next((f"{each.folder}: {each.trouble}" for each in places if each.trouble), "")
+    return UndoPreview(record=record, files=files, places=places, trouble=trouble)
+
+
+def _ignore_words(_: str) -> None:
+    """Say nothing."""

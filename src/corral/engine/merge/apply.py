@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
+from corral.engine.context import Say
 from corral.engine.merge import reverted
 from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.model.errors import BadRequest, CorralError
@@ -19,7 +20,6 @@ from corral.world.git.move_branch import Checkout, UnfinishedMove
 from corral.world.git.repository import Repository
 from corral.world.locks import hold_lock
 
-Say = Callable[[str], None]
 MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its checks run while it holds the lock
 CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --autostash"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.engine.merge.apply import Say
+from corral.engine.context import Say
 from corral.engine.merge.merger import ComputedMerge, Merger
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRequest, QueueRecord

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from corral.attempt.repositories import require
+from corral.engine.context import Say
 from corral.engine.merge import pick_files, reverted
-from corral.engine.merge.apply import BranchMover, Say
-from corral.engine.merge.choices import Choices
-from corral.engine.merge.open_conflicts import OpenConflicts
+from corral.engine.merge.apply import BranchMover
+from corral.engine.merge.open_conflicts import ConflictChoices, OpenConflicts
 from corral.machines import checks as checking
 from corral.machines import scope
 from corral.machines.host import Host
@@ -64,13 +64,13 @@ class Merger:
         self.plan: RunPlan = store.run(run.run).plan
         self.branch_mover = BranchMover(store, repository, say)
         self.waiting = OpenConflicts(store, run.run)
-        self._made: tuple[MergeRequest, Choices] | None = None
+        self._made: tuple[MergeRequest, ConflictChoices] | None = None
 
-    def choices(self, request: MergeRequest) -> Choices:
+    def choices(self, request: MergeRequest) -> ConflictChoices:
         """Return what is chosen by a request, and was before."""
         if self._made is None or self._made[0] is not request:
             waiting = self.waiting.of(self._ref(request))
-            choices = Choices(self.repository, request, waiting)
+            choices = ConflictChoices(self.repository, request, waiting)
             choices.answer = self.waiting.answer(waiting) if waiting else None
             self._made = request, choices
         return self._made[1]

@@ -13,7 +13,7 @@ from corral.model.errors import CorralError
 from corral.model.merge import MergeRecord
 from corral.store.interface import Store
 from corral.store.records import merged_last
-from corral.world.git import kept_lines, merge_commits
+from corral.world.git import changes, merge_commits
 from corral.world.git.repository import Repository
 
 
@@ -39,7 +39,7 @@ async def _is_still_merged(repository: Repository, tip: str, before: str, after:
     if has or (has is False and not (there and await merge_commits.only_adds(repository, before, after))):
         return has
     if not there:  # rewritten, as by `git commit --amend`, or taken back and changed since
-        return await kept_lines.keeps_lines(repository, tip, before, after)
+        return await changes.keeps_lines(repository, tip, before, after)
     return not await merge_commits.is_reverted(repository, tip, before, after)
 
 

@@ -17,7 +17,7 @@ from corral.config.durations import duration
 from corral.config.paths import is_file
 from corral.config.settings import Config
 from corral.engine import recordings
-from corral.engine.planning.problems import Findings
+from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History, route_agents
 from corral.machines.agent_lookup import resolve_agent
 from corral.model import Request

@@ -1,25 +1,34 @@
-"""What an agent's file or a check would refuse in the middle of a run is refused before anything is started."""
+"""Problems of a request on this machine: agents, scripts and checks that could not start, found before the run."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import tomllib
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import cast
 
+from corral.boxed.player import CLASSES, KINDS
 from corral.config.paths import exists
 from corral.config.settings import Config
-from corral.engine.planning.problems import Findings
 from corral.machines.agent_lookup import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
-from corral.model.errors import BadRequest, Untrusted
+from corral.model.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of
 from corral.model.flow import AgentChoice, Flow, Node
+from corral.rules.flows.reader import FlowReading
+from corral.rules.flows.tree import NodeLocation
 from corral.rules.shell import starts
 from corral.rules.shell.builtins import SHELL_ONLY
 from corral.rules.shell.starts import ProgramStart
 from corral.rules.shell.state import SEARCH
 from corral.world.sandbox import program_files
+
+SCRIPT_HINT = "see docs: scripted agent"
+SCRIPT_STEP = re.compile(r"^[ \t]*\[\[[ \t]*step[ \t]*\]\]", re.MULTILINE)
 
 
 def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -> None:
@@ -49,9 +58,7 @@ def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> Non
     command = resolved.agent.start(trial)
     resolved.resolve(command)
     if resolved.agent.facts.family == "scripted":
-        from corral.engine.planning import scripted_files  # noqa: PLC0415 -- the player is not needed otherwise
-
-        scripted_files.check(Path(command.argv[1]).absolute())
+        check_script(Path(command.argv[1]).absolute())
 
 
 def writer(settings: Config) -> None:
@@ -108,3 +115,90 @@ def _is_nowhere(start: ProgramStart, folder: Path, searched: str) -> bool:
         return False
     # One that is on the user's PATH alone is not there in a box: `programs` says so, and how to show it.
     return not any(program_files.find(start.word, {"PATH": path}) for path in (searched, os.environ.get("PATH", "")))
+
+
+def check_script(path: Path) -> None:
+    """Refuse a script that cannot be played; one that is not there, or not to be read, is refused elsewhere."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeError):
+        return
+    try:
+        steps: object = tomllib.loads(text).get("step", [])
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadRequest(f"{path}: {error}", hint=f"it is to be TOML; {SCRIPT_HINT}") from error
+    if not isinstance(steps, list):
+        raise BadRequest(f"{path}: `step` is not a list of steps", hint=f"write [[step]]; {SCRIPT_HINT}")
+    found = cast("list[object]", steps)
+    lines = [text.count("\n", 0, each.start()) + 1 for each in SCRIPT_STEP.finditer(text)]
+    for number, step in enumerate(found, 1):
+        _check_step(f"{path}:{lines[number - 1]}" if len(lines) == len(found) else f"{path}: step {number}", step)
+
+
+def _check_step(place: str, step: object) -> None:
+    keys = cast("dict[str, object]", step) if isinstance(step, dict) else {}
+    kind = next((kind for kind in KINDS if kind in keys), None)
+    if kind is None:
+        raise BadRequest(f"{place}: a step has none of: {', '.join(KINDS)}", hint=SCRIPT_HINT)
+    if kind == "fail" and keys["fail"] not in CLASSES:
+        raise BadRequest(f"{place}: fail = {keys['fail']!r} is none of: {', '.join(CLASSES)}", hint=SCRIPT_HINT)
+
+
+class Findings:
+    """Gathers what speaks against a flow file; without one, the first that does is raised at once."""
+
+    def __init__(self, file: str | None) -> None:
+        self._file = file
+        self._spots: Mapping[str, NodeLocation] = {}
+        self._found: dict[tuple[int, int, str], FlowMistake] = {}
+        self._bad: set[str] = set()
+        self._wrong = False  # the file itself has mistakes
+        self._named: set[str] = set()  # nodes whose agents stand in the file
+
+    def read(self, found: FlowReading) -> None:
+        """Take in what is wrong with the file itself, and where its nodes stand."""
+        self._spots, self._wrong = found.spots, bool(found.mistakes)
+        self._named = {node.id for node in found.flow.nodes if node.agent.name}
+        for each in found.mistakes:
+            self._add(FlowMistake(self._file or "flow", each.line, each.column, each.message, each.hint))
+
+    @contextlib.contextmanager
+    def at(self, node: str, key: str) -> Generator[None]:
+        """Hold what is refused inside against a key of a node."""
+        try:
+            yield
+        except Untrusted:
+            raise
+        except (BadRequest, OSError, ValueError, OverflowError, RecursionError) as caught:
+            error = refusal_of(caught)
+            if self._file is None or error is None:
+                raise
+            self._bad.update({node} if key == "agent" else ())
+            words = str(error).removeprefix("--")
+            if not any(words == each.message for each in self._found.values()):  # many nodes may have one agent
+                self._add(FlowMistake(self._file, *self._place(node, key), words, error.hint))
+
+    def has_known_agents(self, node: str) -> bool:
+        """Tell whether all agents of a node could be found by name."""
+        return node not in self._bad
+
+    def tries(self, node: str) -> bool:
+        """Tell whether the agents of a node are to be tried: of a file with mistakes only those that it names."""
+        return not self._wrong or node in self._named
+
+    def tell(self) -> None:
+        """Raise all that was found."""
+        if self._found:
+            raise BadFlow([self._found[key] for key in sorted(self._found)])
+
+    def _place(self, node: str, key: str) -> tuple[int, int]:
+        spot = self._spots.get(node)
+        if spot is None:
+            return 1, 1
+        return next((spot.keys[name] for name in (key, *NEAR_ENOUGH.get(key, ())) if name in spot.keys), spot.start)
+
+    def _add(self, mistake: FlowMistake) -> None:
+        self._found.setdefault((mistake.line, mistake.column, mistake.message), mistake)
+
+
+NEAR_ENOUGH = {"agent": ("race", "fallback", "judge")}

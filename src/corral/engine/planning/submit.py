@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.attempt.trusted_settings import load
+from corral.attempt.repositories import load_trusted_settings
 from corral.config.paths import is_folder
 from corral.config.scopes import scope_file
 from corral.config.settings import Config
 from corral.engine.planning import build_flow, hidden_programs, preflight
 from corral.engine.planning.git_state_cache import GitState, GitStateCache
-from corral.engine.planning.problems import Findings
+from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
 from corral.machines.agent_lookup import resolve_agent
@@ -84,7 +84,7 @@ async def _prepare(
         room = asyncio.create_task(_check_branch_prefix(found.repository))
         looking += [uncommitted, hidden, room]
     top = found.repository.folder if found else folder
-    settings = load(top, state, trust=request.trust)
+    settings = load_trusted_settings(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
     flow = build_flow.build(request, settings, top, history, findings)
     preflight.agents(flow, settings, request, findings)

@@ -1,28 +1,37 @@
-"""What happened: runs and how they stand, their events, and what is new of them."""
+"""What happened: lists of runs, their events, their mail, and what is new since a moment."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field, structs
 
 from corral.engine.context import Context, LocalRuns
-from corral.engine.views import run_document, run_list
-from corral.model import OPEN, Attempt, Run, Status
+from corral.engine.views import run_document, run_status
+from corral.model import OPEN, Attempt, Grade, Run, Status, moment
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, StoredEvent
-from corral.model.server import RunFilter
+from corral.model.server import RunFilter, RunSummary
+from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.interface import Store
 from corral.world.git.repository import git_dir_of
+from corral.store.records import MailMessage, RunLine
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogQuery
-    from corral.engine.views.mail import MailView
     from corral.engine.views.presence import Presence
     from corral.engine.views.run_page import FileStat, RunView
     from corral.model.flow import Flow
-    from corral.model.server import LoggedEvent, RunSummary
+    from corral.model.server import LoggedEvent
+
+GRADED_MOST = 200  #: runs of a list that shows grades
+MOST_TASK = 2000  #: characters of a task
+#: A run is stored with another status than it has: one that asks is stored as running, one whose time to answer is over
+#: as waiting.
+ALSO_STORED_AS: Mapping[Status, tuple[Status, ...]] = {"waiting": ("running",), "failed": ("waiting",)}
 
 
 class History:
@@ -42,7 +51,7 @@ class History:
 
     def page(self, wanted: RunFilter) -> list[RunSummary]:
         """Return a page of runs, newest first."""
-        return run_list.page(self._store, wanted)
+        return run_page_of(self._store, wanted)
 
     def runs_of(self, folder: Path, statuses: tuple[Status, ...] = (), most: int = 50) -> list[RunSummary]:
         """Return the runs of the repository, or plain folder, that holds `folder`, newest first."""
@@ -108,9 +117,7 @@ class History:
 
     def mail(self, name: str) -> list[MailView]:
         """Return the letters that the agents of a run wrote and got."""
-        from corral.engine.views import mail as post  # noqa: PLC0415
-
-        return post.of_run(self._store, self._store.find(name))
+        return mail_of_run(self._store, self._store.find(name))
 
     # --- events
 
@@ -189,3 +196,87 @@ class History:
                 await bell.listen(1.0)
         finally:
             bell.close()
+
+
+class MailView(Struct, frozen=True, kw_only=True):
+    """A letter, and what became of it."""
+
+    id: int
+    run: str
+    sender: str = field(name="from")
+    to: str
+    thread: str
+    priority: Priority
+    state: Literal["waiting", "taken", "read", "dead"]  #: dead: taken again and again, and never acknowledged
+    deliveries: int
+    at: str
+    read: str | None
+    text: str
+
+
+def mail_of_run(store: Store, run: str) -> list[MailView]:
+    return [_mail_view(message) for message in store.mail(MOST_DELIVERIES).of_run(run)]
+
+
+def _mail_view(message: MailMessage) -> MailView:
+    return MailView(
+        id=message.id,
+        run=message.run,
+        sender=message.sender,
+        to=message.box,
+        thread=message.thread,
+        priority=NAMES[message.priority],
+        state=_mail_state(message),
+        deliveries=message.deliveries,
+        at=moment(message.at),
+        read=moment(message.read_at) if message.read_at else None,
+        text=message.text,
+    )
+
+
+def _mail_state(message: MailMessage) -> Literal["waiting", "taken", "read", "dead"]:
+    if message.read_at is not None:
+        return "read"
+    if message.deliveries >= MOST_DELIVERIES:
+        return "dead"
+    return "taken" if message.holder else "waiting"
+
+
+def run_page_of(store: Store, wanted: RunFilter) -> list[RunSummary]:
+    """Return the runs that fit a filter, newest first."""
+    stored = tuple(
+        dict.fromkeys(each for status in wanted.statuses for each in (status, *ALSO_STORED_AS.get(status, ())))
+    )
+    asked = structs.replace(wanted, statuses=stored)
+    found: list[RunLine] = []
+    while True:
+        lines = store.pages.runs(asked)
+        now = run_status.list_statuses(store, lines)
+        found += [line for line in now if not wanted.statuses or line.status in wanted.statuses]
+        if len(found) >= wanted.most or len(lines) < asked.most:
+            break
+        asked = structs.replace(asked, before=lines[-1].run)
+    found = found[: wanted.most]
+    done = [line.run for line in found if line.status == "done"]
+    grades = store.pages.grades(done) if done and len(found) <= GRADED_MOST else dict[str, Grade]()
+    return [_summary(line, grades.get(line.run)) for line in found]
+
+
+def _summary(line: RunLine, grade: Grade | None) -> RunSummary:
+    return RunSummary(
+        run=line.run,
+        name=line.name,
+        labels=line.labels,
+        status=line.status,
+        reason=line.reason,
+        strategy=line.strategy,
+        task=line.task[:MOST_TASK],
+        repo=line.repo,
+        agents=line.agents,
+        started=moment(line.created),
+        seconds=line.seconds,
+        cost={"usd": line.usd},
+        orphaned=run_status.is_lost(line.status, line.owner),
+        answered=line.answered,
+        grade=grade,
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.attempt import run_spending
+from corral.attempt import budget_terms
 from corral.attempt.repositories import repository_of
 from corral.engine.settings import Settings
 from corral.engine.views import charts, run_document, run_status
@@ -102,7 +102,7 @@ def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spe
     return Spending(
         spent=max(spent, run.cost.usd or 0.0),
         reserved=reserved,
-        limit=least.usd + run_spending.allowed_usd(store, run.run) if least else None,
+        limit=least.usd + budget_terms.run_allowed_usd(store, run.run) if least else None,
         where=least.where if least else "",
         source=run.cost.source,
     )

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import click
 
-from corral.engine.machine_errors import explain
+from corral.engine.doctor import explain_machine_error
 from corral.frontends.cli.numbers import with_limits
 from corral.frontends.safe_text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
@@ -160,7 +160,7 @@ def _our_fault(error: Exception) -> int:
         Path.cwd()
     except OSError:
         return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
-    if known := explain(error):
+    if known := explain_machine_error(error):
         return complain(str(known), known.hint, known.exit_code)
     return complain(
         f"corral itself failed: {type(error).__name__}: {error}",

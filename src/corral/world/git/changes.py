@@ -8,11 +8,14 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from corral.world.git import resolve_conflicts
 from corral.world.git.repository import PLAIN_DIFF, Repository, empty_tree
 
 DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--submodule=short")
 Kind = Literal["added", "deleted", "renamed", "copied", "changed", "type"]
 KINDS: dict[str, Kind] = {"A": "added", "D": "deleted", "R": "renamed", "C": "copied", "T": "type"}
+MOST_KEPT_FILES = 100
+MOST_KEPT_BYTES = 1 << 20
 
 
 class FileHunks(Struct, frozen=True, kw_only=True):
@@ -97,9 +100,17 @@ CUT = (
     "-U1", "--inter-hunk-context=0", "--diff-algorithm=histogram", "--indent-heuristic", "--text", "--full-index",
     "--ignore-submodules=none", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/",
 )  # fmt: skip
+
+
 HEAD = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
+
+
 PLAIN_FILES = ("100644", "100755")
+
+
 NO_LINES: list[bytes] = []
+
+
 CUT_ENV = {
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_CONFIG_COUNT": "1",
@@ -239,3 +250,21 @@ def _lines(content: bytes) -> list[bytes]:
     parts = [part + b"\n" for part in content.split(b"\n")]
     parts[-1] = parts[-1].removesuffix(b"\n")
     return parts if parts[-1] else parts[:-1]
+
+
+async def keeps_lines(repository: Repository, branch: str, before: str, after: str) -> bool:
+    """Tell whether at least half of the lines that came from one commit to another are in a branch's files."""
+    added = kept = 0
+    for path in list(await repository.names_changed(before, after))[:MOST_KEPT_FILES]:
+        old, new, now = [await _changed_lines(repository, commit, path) for commit in (before, after, branch)]
+        came = {line for line in new - old if line.strip()}
+        added += len(came)
+        kept += len(came & now)
+    return bool(added) and 2 * kept >= added
+
+
+async def _changed_lines(repository: Repository, commit: str, path: str) -> set[bytes]:
+    found = (await resolve_conflicts.entries_of(repository, commit, [path])).get(path)
+    if found is None or not found[0].startswith("100"):
+        return set()
+    return {*(await repository.blob(found[1]))[:MOST_KEPT_BYTES].splitlines()}
