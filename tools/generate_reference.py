@@ -13,7 +13,7 @@ import click
 import http_page
 import msgspec
 
-from corral.config.keys import APART, CALLED, CHANNELS, COUNTING, KEYS, POWERFUL, TABLES
+from corral.config.files import APART, CALLED, CHANNELS, COUNTING, KEYS, POWERFUL, TABLES
 from corral.frontends.cli import COMMANDS, corral
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

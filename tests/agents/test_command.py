@@ -7,7 +7,7 @@ import pytest
 
 from corral import agents
 from corral.agents.protocol import Answers, Listens
-from corral.config.error_patterns import wrong_with
+from corral.config.loader import wrong_pattern
 from corral.model.agent_api import AgentProfile, End
 from corral.model.events import Ended, Limited
 from tests.agents.reading import TASK
@@ -96,11 +96,11 @@ def test_a_hostile_line_takes_no_time() -> None:
     ],
 )
 def test_a_pattern_that_cannot_be_used_is_refused(errors: dict[str, str]) -> None:
-    assert wrong_with(errors)
+    assert wrong_pattern(errors)
 
 
 @pytest.mark.parametrize(
     "pattern", ["429|rate.?limit", "quota.*exceeded.*", r"\b5\d\d\b", "(a|b)c*", "x{3}", "(?i:TLS)"]
 )
 def test_plain_patterns_are_taken(pattern: str) -> None:
-    assert wrong_with({"network": pattern}) is None
+    assert wrong_pattern({"network": pattern}) is None

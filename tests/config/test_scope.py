@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from corral.config import loader
-from corral.config.scopes import scope_file
+from corral.config.policies import scope_file
 from corral.model import ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.rules.scope import globs, scope

@@ -189,7 +189,7 @@ assert (found["operationId"], found["description"]) == ("show_colour", "Show its
 import asyncio, os
 from pathlib import Path
 from corral.config import loader
-from corral.config.keys import KEYS
+from corral.config.files import KEYS
 from corral.model import Entry
 from corral.world.notify.notify import notify
 assert "colour" in KEYS["notify"]
@@ -223,7 +223,7 @@ assert found and (found.format, found.passed) == ("colour", 3)
 import os, sys
 from pathlib import Path
 from corral.config import loader
-from corral.config.keys import KEYS
+from corral.config.files import KEYS
 sys.path.insert(0, os.environ["TOOLS"])
 import generate_reference
 assert "colour" in KEYS["defaults"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from corral.machines import reporters
+from corral.machines import checks
 from corral.model import Report, TestOrder
 from corral.world.workspace.checkout import Workspace
 
@@ -58,7 +58,7 @@ def observed(
     }
 
     async def run() -> Ran:
-        async with reporters.open_reporter(Workspace(tree), folder, None, command, order) as reporter:
+        async with checks.open_reporter(Workspace(tree), folder, None, command, order) as reporter:
             made = {**base, **reporter.env(base)}
             going = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", reporter.command(command), cwd=tree, env=made,

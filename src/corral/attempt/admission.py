@@ -12,7 +12,7 @@ from msgspec import structs
 from corral.attempt.budget_terms import Terms
 from corral.attempt.events import AttemptEvents
 from corral.attempt.known_cost import is_notional
-from corral.machines import program_variant, scope
+from corral.machines import resolved_agent, scope
 from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered
 from corral.machines.request_count import HINT
@@ -108,7 +108,7 @@ class Admission:
 
     async def resolve_agent(self) -> ResolvedAgent:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
-        dressed = await program_variant.resolve_variant(
+        dressed = await resolved_agent.resolve_variant(
             self._resolver(self.attempt.agent, self.attempt.account), self.host.state
         )
         self.events.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)

@@ -12,7 +12,7 @@ from msgspec import structs
 from corral.attempt import budget_terms
 from corral.attempt.budget_terms import Terms
 from corral.attempt.known_cost import KnownCost
-from corral.config.money import price_list
+from corral.config.policies import price_list
 from corral.machines.request_count import MOST_UNPRICED, RequestCount
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.flow import Task

@@ -15,10 +15,9 @@ from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import load_trusted_settings
 from corral.attempt.toolbox.toolbox import AttemptToolbox
-from corral.machines import program_variant, scope
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines import resolved_agent, scope
 from corral.machines.host import AgentListeners, Host
-from corral.machines.resolved_agent import ResolvedAgent
+from corral.machines.resolved_agent import ResolvedAgent, resolve_agent
 from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
 from corral.model.errors import CorralError
@@ -324,7 +323,7 @@ async def ask_for_summary(host: Host, named: str, told: str, spent: SummarySpend
     beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
     try:
         settings = load_trusted_settings(Path(plan.repo), host.state, trust=False)
-        resolved = await program_variant.resolve_variant(
+        resolved = await resolved_agent.resolve_variant(
             resolve_agent(choice.name, settings, choice.account), host.state
         )
         made = await beside.make(folder, None)

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from corral.config import policies
-from corral.config.error_patterns import wrong_with
-from corral.config.files import SettingsFile, convert
-from corral.config.keys import COUNTING, POWERFUL, channels
-from corral.config.money import budget_of
+from corral.config.files import COUNTING, POWERFUL, SettingsFile, channels, convert
 from corral.config.paths import REPOSITORY_FILE, user_file
-from corral.config.scopes import scopes_of
+from corral.config.policies import budget_of, scopes_of
 from corral.config.settings import Config, NotifySettings, TelemetrySettings
 from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
 from corral.model.errors import BadRequest, shorten_name
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
-
 Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
-
-
 #: names that mean something else where an agent is asked for
 RESERVED = {
     "auto": "`--agent auto` has corral choose one",
     "shell": "it runs the commands of flows",
 }
+ERRORS_PARSER: Any = importlib.import_module("re._parser")  #: of the standard library; it has no public name
+ERROR_CODES: Any = importlib.import_module("re._constants")
+#: what a program can tell of itself; the others are the engine's own findings
+ERROR_CLASSES = (
+    "rate_limit", "overloaded", "network", "auth", "not_found", "context_too_long", "refused", "denied", "tls",
+    "bad_output", "crash",
+)  # fmt: skip
+MOST_PATTERN = 500
+ERROR_LINE = 200  #: characters of a line that are looked at
+MOST_WAYS = 100_000  #: in which a pattern may try to fit at one place of a line; two open repeats need 40,000
 
 
 class _Layer(NamedTuple):
@@ -135,7 +140,7 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     for key in ("errors", "authenticate"):
         if key in merged and not profile.command:
             raise BadRequest(f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`")
-    if wrong := wrong_with(profile.errors):
+    if wrong := wrong_pattern(profile.errors):
         raise BadRequest(f"{file.where('agents', name, 'errors')}: {wrong[0]}", hint=wrong[1])
     if any("like" in layer.table and "command" in layer.table for layer in said):
         raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
@@ -262,3 +267,38 @@ def telemetry() -> TelemetrySettings:
     if told.otlp is not None and not told.otlp.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://")
     return told
+
+
+def wrong_pattern(errors: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what is wrong with a table of patterns, and what helps; None if nothing is."""
+    for kind, pattern in errors.items():
+        if kind not in ERROR_CLASSES:
+            return f"`{kind}` is not a class of failures", "known: " + ", ".join(ERROR_CLASSES)
+        try:
+            re.compile(pattern)
+            ways = _ways(ERRORS_PARSER.parse(pattern))
+        except (re.error, RecursionError, OverflowError) as error:
+            return f"the pattern of `{kind}` is none: {error}", 'as in {rate_limit = "429|rate limit"}'
+        if not pattern or len(pattern) > MOST_PATTERN:
+            return f"the pattern of `{kind}` is empty or longer than {MOST_PATTERN} characters", "name a few words"
+        if ways > MOST_WAYS:
+            return f"the pattern of `{kind}` could take for ever", "at most two of * and +, none inside another"
+    return None
+
+
+def _ways(parsed: Iterable[Any]) -> int:
+    """Bound the ways in which a pattern may try to fit at one place: repeats multiply, alternatives add."""
+    found = 1
+    for code, given in parsed:
+        if code in (ERROR_CODES.MAX_REPEAT, ERROR_CODES.MIN_REPEAT):
+            most = min(int(given[1]), ERROR_LINE)
+            inner = min(_ways(given[2]), MOST_WAYS + 1)
+            found *= (most - min(int(given[0]), most) + 1) * inner**most
+        elif code is ERROR_CODES.BRANCH:
+            found *= sum(_ways(each) for each in given[1])
+        else:
+            parts = cast("tuple[Any, ...]", given) if isinstance(given, tuple) else (given,)
+            for part in parts:
+                found *= _ways(part) if isinstance(part, ERRORS_PARSER.SubPattern) else 1
+        found = min(found, MOST_WAYS + 1)
+    return found

@@ -1,4 +1,4 @@
-"""How work goes on: defaults, retries, condensing, toolboxes, slots, routing, workspaces, hooks."""
+"""Policies as settings files name them: defaults, retries, slots, routing, hooks, scopes, budgets and prices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from corral.config.durations import duration
-from corral.config.files import SettingsFile, convert
+from corral.config.files import KEYS, SettingsFile, convert, inner_scope
+from corral.config.paths import is_file, user_file
 from corral.config.settings import Defaults
 from corral.model import (
     GRADES,
@@ -18,13 +20,16 @@ from corral.model import (
     EvidenceRules,
     RetryPolicy,
     RoutingRule,
+    ScopeSource,
+    ScopeTable,
     Setup,
     SlotLimits,
     ToolboxRules,
 )
-from corral.model.agent_api import Hook
+from corral.model.agent_api import AgentProfile, Hook
 from corral.model.errors import BadRequest
 from corral.model.memory import MemoryRules
+from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 from corral.model.numbers import MOST_RETRIES
 
 MOST_REMEMBERED = 20_000  #: characters of remembered facts in one prompt, whatever settings say
@@ -223,3 +228,100 @@ def hooks(file: SettingsFile, fingerprint: str = "") -> tuple[Hook, ...]:
             raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`")
         found.append(structs.replace(hook, file=str(file.path), fingerprint=fingerprint) if fingerprint else hook)
     return tuple(found)
+
+
+def scope_file(path: Path) -> ScopeSource:
+    """Read a file of a scope's keys, at the top or in a table `[scope]`: the person's own word for one run."""
+    if not is_file(path):
+        raise BadRequest(f"--scope: {path} is not there", hint="a TOML file with keys like those of [scope]")
+    file = SettingsFile.read(path, keys=False)
+    prefix = ("scope",) if isinstance(file.tables.get("scope"), dict) else ()
+    table = file.table("scope") if prefix else file.tables
+    file.check(table, prefix, KEYS["scope"])
+    return _scope_source(file, table, prefix)
+
+
+def scopes_of(file: SettingsFile, agents: Mapping[str, AgentProfile], *, narrows: bool) -> list[ScopeSource]:
+    found = [_scope_source(file, file.table("scope"), ("scope",))] if "scope" in file.tables else []
+    written = file.table("agents")
+    for name in dict.fromkeys((*written, *agents)):
+        like = agents[name].like if name in agents else None
+        for each in (like, name):  # another name for an agent is no way out of its scope
+            table = inner_scope(file, each) if each in written else {}
+            found += [_scope_source(file, table, ("agents", str(each), "scope"), agent=name)] if table else []
+    return [msgspec.structs.replace(source, narrows=narrows, many=not narrows) for source in found]
+
+
+def _scope_source(
+    file: SettingsFile, table: dict[str, Any], path: tuple[str, ...], agent: str | None = None
+) -> ScopeSource:
+    converted = convert(table, ScopeTable, file, ".".join(path) or "scope")
+    return ScopeSource(table=converted, where={key: file.where(*path, key) for key in table}, agent=agent)
+
+
+def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:
+    """Take the limits of both: a repository's may only be besides the person's, so it narrows."""
+    own, limits = _budget_table(mine), [*_budget_limits(mine), *_budget_limits(theirs)]
+    _budget_table(theirs)
+    if unheard := {"zone", "unknown_cost_usd", "max_unpriced_requests", "ceiling_usd", "cheaper", "mcp_over_budget"} & {
+        *theirs.table("budget")
+    }:
+        key = min(unheard)
+        raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {user_file()}")
+    charge = 1.0 if own.unknown_cost_usd is None else own.unknown_cost_usd
+    return Budget(
+        limits=tuple(limits),
+        unknown_cost_usd=charge,
+        max_unpriced_requests=own.max_unpriced_requests,
+        zone=own.zone or "",
+        cheaper=own.cheaper,
+        mcp_over_budget=own.mcp_over_budget,
+    )
+
+
+def _budget_table(file: SettingsFile) -> BudgetTable:
+    table = convert(file.table("budget"), BudgetTable, file, "budget")
+    for key in BudgetTable.__struct_fields__:
+        value = getattr(table, key)
+        if isinstance(value, float) and not 0 < value < float("inf"):
+            raise BadRequest(
+                f"{file.where('budget', key)}: [budget] {key} is more than 0", hint="leave it out: no limit"
+            )
+    if table.max_unpriced_requests is not None and table.max_unpriced_requests < 1:
+        where = file.where("budget", "max_unpriced_requests")
+        raise BadRequest(f"{where}: [budget] max_unpriced_requests is 1 or more", hint="leave it out: 50")
+    return table
+
+
+def _budget_limits(file: SettingsFile) -> list[Limit]:
+    table = convert(file.table("budget"), BudgetTable, file, "budget")
+    said: tuple[tuple[Window, str, float | None], ...] = (
+        ("run", "per_run_usd", table.per_run_usd),
+        ("day", "per_day_usd", table.per_day_usd),
+        ("month", "per_month_usd", table.per_month_usd),
+        ("ceiling", "ceiling_usd", table.ceiling_usd),
+    )
+    return [
+        Limit(window=window, usd=usd, where=file.where("budget", key)) for window, key, usd in said if usd is not None
+    ]
+
+
+def price_list() -> PriceList:
+    """Read the prices that are ours: the person's prices.toml beside config.toml, and the file we ship."""
+    shipped = Path(__file__).parent.with_name("prices.toml")
+    return PriceList(own=_prices(user_file().with_name("prices.toml")), shipped=_prices(shipped))
+
+
+def _prices(path: Path) -> PriceFile:
+    file = SettingsFile.read(path, keys=False)
+    read = convert(file.tables, PriceFile, file, "models")
+    for name, price in read.models.items():
+        for rate in (price, *price.tiers):
+            for key in ("input", "output", "cache_read", "cache_write"):
+                usd = getattr(rate, key)
+                if usd is not None and not 0 <= usd < float("inf"):
+                    raise BadRequest(f"{file.where('models', name, key)}: a price is 0 or more")
+    for name, about in read.attempts.items():
+        if not 0 <= about.low <= about.high < float("inf"):
+            raise BadRequest(f"{file.where('attempts', name)}: a range is 0 or more, the lower end first")
+    return read

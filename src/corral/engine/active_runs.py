@@ -98,7 +98,7 @@ class ActiveRuns:
     def _agent_resolver(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.attempt.repositories import load_trusted_settings  # noqa: PLC0415
-        from corral.machines.agent_lookup import resolve_agent  # noqa: PLC0415
+        from corral.machines.resolved_agent import resolve_agent  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
         return lambda name, account: resolve_agent(

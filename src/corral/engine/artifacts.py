@@ -161,7 +161,7 @@ class Artifacts:
         from corral import agents  # noqa: PLC0415
         from corral.attempt.repositories import load_trusted_settings, repository_of  # noqa: PLC0415
         from corral.engine import doctor, recordings  # noqa: PLC0415
-        from corral.machines import turn_log  # noqa: PLC0415
+        from corral.machines import logs  # noqa: PLC0415
 
         run, home = self._show(name), self._context.home
         plan = self._store.run(run.run).plan
@@ -175,7 +175,7 @@ class Artifacts:
         known = agents.find(chosen.agent, settings.agents)
         source = recordings.RecordingSource(
             attempt=chosen,
-            turns=turn_log.turns(home / "logs" / chosen.id),
+            turns=logs.recorded_turns(home / "logs" / chosen.id),
             profile=settings.agents.get(chosen.agent, AgentProfile()),
             keys=known.facts.keys,
             version=self._version(run.run, chosen.id) or await doctor.version_of(chosen.agent, settings),

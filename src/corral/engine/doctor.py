@@ -18,8 +18,7 @@ from corral.config import loader
 from corral.config.paths import user_file
 from corral.config.settings import Config
 from corral.engine.context import Context
-from corral.machines.agent_lookup import locate_agent
-from corral.machines.resolved_agent import PLAYERS, ResolvedAgent
+from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, locate_agent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import BadRequest, CorralError, Untrusted
 from corral.world import machine_limits, process

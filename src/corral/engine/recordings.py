@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from corral import agents
 from corral.agents.replay import ReaderSettings
-from corral.machines.turn_log import WORKSPACE, RecordedTurn
+from corral.machines.logs import WORKSPACE_MARK, RecordedTurn
 from corral.model import ENCODER, Attempt
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, CorralError
@@ -84,7 +84,7 @@ class Cleaning:
     def of_output(self, content: bytes) -> bytes:
         """Clean what an agent printed; its workspace is named by a word that is filled in again."""
         if self._workspace:
-            content = content.replace(self._workspace, WORKSPACE.encode()).replace(self._as_name, b"-workspace")
+            content = content.replace(self._workspace, WORKSPACE_MARK.encode()).replace(self._as_name, b"-workspace")
         return self._redactor.data(content)
 
 

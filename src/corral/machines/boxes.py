@@ -12,10 +12,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.machines import scope as scoping
+from corral.machines.logs import CutStream, Log, Tail
 from corral.machines.network import Network
 from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.errors import CorralError
+from corral.rules.text.redact import Redactor
 from corral.world import process, process_identity
 from corral.world.process import Exit, ProcessControl, ProcessLimits, ProcessStart
 from corral.world.sandbox import program_files, watchdog
@@ -27,6 +29,14 @@ from corral.world.workspace.checkout import Workspace
 WATCH_SECONDS = 0.25  #: until the first look; most checks are over by then
 ASIDE_SECONDS = 600.0
 ORPHAN_SECONDS = 0.04  #: between two looks at the processes of a check
+MOST_COUNTED = 4 << 20  #: of a command's output, from its end: where test programs tell how many passed
+MOST_LEFT = 20
+#: Runs a command line; where programs of it still run when it is over, there is time to see them.
+WITH_TIME_TO_LOOK = """/bin/sh -c "$1"; code=$?
+for place in /proc/[0-9]*; do
+    if [ "${place#/proc/}" -gt $$ ]; then sleep 0.3; break; fi
+done
+exit $code"""
 
 
 def _ignore_line(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
@@ -178,3 +188,55 @@ class Boxes:
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
             raise CorralError(f"the work cannot {what}: {words[-400:]}")
+
+
+def _note_left(left: dict[str, None], name: str) -> None:
+    if len(left) < MOST_LEFT:
+        left[name[:40]] = None
+
+
+class Kept(Struct, frozen=True):
+    """Where the output of a command goes, and what its box is connected to."""
+
+    log: Log
+    tail: Tail
+    network: Network
+
+
+class WatchedCommand(Struct, frozen=True):
+    """A command line whose programs are watched."""
+
+    line: str
+    left: dict[str, None]  #: gets the names of those that it leaves running
+
+    @property
+    def argv(self) -> list[str]:
+        return ["/bin/sh", "-c", WITH_TIME_TO_LOOK, "sh", self.line]
+
+
+async def run_shell(
+    boxes: Boxes, redactor: Redactor, command: str | WatchedCommand, box: Box, limits: ProcessLimits, kept: Kept
+) -> Exit:
+    """Run a command line in a box to its end."""
+    log, tail = kept.log, kept.tail
+
+    def take(clean: bytes) -> None:
+        log.write(clean)
+        tail.write(clean)
+
+    streams = {name: CutStream(redactor, take, MOST_COUNTED) for name in ("stdout", "stderr")}
+
+    def raw(name: str, chunk: bytes) -> None:
+        streams[name].feed(chunk)
+
+    try:
+        program = BoxedProgram(argv=["/bin/sh", "-c", str(command)], raw=raw)
+        if isinstance(command, WatchedCommand) and has_own_processes(boxes.level):
+            program = BoxedProgram(argv=command.argv, wrapped=True, raw=raw, orphaned=partial(_note_left, command.left))
+        elif isinstance(command, WatchedCommand):
+            program = structs.replace(program, argv=["/bin/sh", "-c", command.line])
+        return await boxes.follow(program, box, limits, kept.network, ProcessControl())
+    finally:
+        for stream in streams.values():
+            stream.close()
+        log.close()

@@ -6,30 +6,29 @@ import asyncio
 import contextlib
 import io
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct, structs
 
-from corral.machines import agent_home, collect_work, turn_log
-from corral.machines.agent_output import AgentOutput
+from corral.agents.protocol import Answers, Conversation, Heard, Listens
+from corral.machines import collect_work, workspace_host
 from corral.machines.boxes import BoxedProgram
-from corral.machines.logs import CleanLog, Pace
+from corral.machines.logs import PACE_FILE, CleanLog, Pace, Tail, TurnNote, note_turn
 from corral.machines.network import Network
 from corral.machines.request_count import RequestCount
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.turn_log import TurnNote
 from corral.machines.workspace_host import WorkspaceHost
-from corral.model import AttemptRecord, RunPlan, Tokens
-from corral.model.agent_api import AgentTask, Answer, Leave, Telling
-from corral.model.events import Event, Noted
+from corral.model import AttemptRecord, Failure, RunPlan, Status, Tokens
+from corral.model.agent_api import AgentTask, Answer, Cancel, End, HangUp, Leave, Line, Pause, Telling
+from corral.model.events import Ended, Event, Limited, Noted, Unparsed
 from corral.model.flow import Task
 from corral.rules.text.names import as_plain_text
 from corral.world.git import collect
 from corral.world.git.repository import Repository
-from corral.world.process import Exit, ProcessLimits
+from corral.world.process import Exit, ProcessControl, ProcessLimits, Why
 from corral.world.proxy.provider import RequestLimiter
 from corral.world.proxy.secret import SecretValue
 from corral.world.sandbox.confine import has_own_processes
@@ -40,6 +39,116 @@ MOST_READ_BACK = 4 << 20
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
+MOST_UNPARSED = 2000
+OUTPUT_PAUSE_SECONDS = 5.0  #: an agent that is asked to end its turn may take this long before it gets a signal
+LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
+OWN_EVENTS: dict[Why, Status] = {"timeout": "timed_out", "idle": "timed_out", "stopped": "stopped"}
+
+
+class AgentOutput:
+    """One conversation with one running program."""
+
+    def __init__(
+        self, conversation: Conversation, emit: Callable[[Event], None], leave: Callable[[Leave], None]
+    ) -> None:
+        self._conversation, self._emit, self._leave = conversation, emit, leave
+        self._errors = Tail()
+        self.talk = ProcessControl()
+        self._over = False
+        self._spoke = False  #: its last word
+        self.cutting = False
+
+    def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+        if stream == "stderr":
+            self._errors.write(line + b"\n")
+        elif cut:
+            self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
+        else:
+            self._act(self._read(line.decode(errors="replace")))
+
+    def _read(self, line: str) -> Sequence[Heard]:
+        """Return what a line says; one that its reader fails on is unread, and the attempt continues."""
+        try:
+            return self._conversation.read(line)
+        except Exception:  # noqa: BLE001 -- an agent's line must not end the engine's part of its attempt
+            return [Unparsed(line[:MOST_UNPARSED])]
+
+    def _last_words(self, end: End) -> Sequence[Heard]:
+        try:
+            return self._conversation.exited(end)
+        except Exception as error:  # noqa: BLE001 -- its work is collected all the same
+            words = f"what it printed cannot be read: {type(error).__name__}"
+            return [Ended(ok=False, error=Failure("bad_output", words, "`corral logs` shows what it printed"))]
+
+    @property
+    def errors(self) -> str:
+        """Return the end of what it wrote to stderr."""
+        return self._errors.text()
+
+    def tell(self, order: Telling) -> bool:
+        """Tell the agent something while it works; return whether it is one that listens."""
+        if self._over or not isinstance(self._conversation, Listens):
+            return False
+        self._act(self._conversation.tell(order))
+        return True
+
+    def answer(self, order: Answer) -> bool:
+        """Answer a question of the agent's; return whether it is one that waits for it."""
+        if self._over or not isinstance(self._conversation, Answers):
+            return False
+        told = self._conversation.answer(order)
+        self._act(told)
+        return bool(told)
+
+    def cancel(self) -> bool:
+        """Ask the agent in its own language to stop; return whether it has one."""
+        if self._over or not isinstance(self._conversation, Listens):
+            return False
+        told = self._conversation.tell(Cancel())
+        self._act(told)
+        return bool(told)
+
+    def cut(self, end: Callable[[], None]) -> None:
+        """End the agent's turn as it stands: asked for in its own language where it has one, and soon in any case."""
+        if self.cutting or self._over:
+            return
+        self.cutting = True
+        told = self._conversation.tell(Pause()) if isinstance(self._conversation, Listens) else ()
+        self._act(told)
+        asyncio.get_running_loop().call_later(OUTPUT_PAUSE_SECONDS if told else 0.0, end)
+
+    def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
+        spoke, self._over = self._over, True
+        self._act(self._last_words(End(ended.code, self._errors.text(), files)))
+        for leftover in ended.leftovers:
+            self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
+        if self.talk.why == "flood" and not spoke:
+            self._emit(Noted("it asked and asked and never listened to an answer: its process was ended"))
+        elif ended.why == "lingered":
+            self._emit(Noted("it had ended but did not leave: its process was ended"))
+
+    def _act(self, heard: Sequence[Heard]) -> None:
+        for each in heard:
+            match each:
+                case Ended(ok=False) | Limited() if self.cutting:
+                    pass  # cut off between two steps, it has not failed: it goes on in another session
+                case Ended() if self.talk.ending and (self._spoke or self.cutting):
+                    pass  # its last word was said before we ended it, or it goes on in another session
+                case Ended() if self.talk.ending:
+                    self._spoke = True
+                    self._emit(structs.replace(each, ok=False, status=OWN_EVENTS.get(self.talk.ending)))
+                case Line(text=text):
+                    self.talk.say(text.encode() + b"\n")
+                case HangUp():
+                    self.talk.say(None)
+                case Leave():
+                    self._leave(each)
+                case _:
+                    self._emit(each)
+                    self._spoke = self._spoke or isinstance(each, Ended)
+                    if isinstance(each, Ended) and not self._over:
+                        self._over = True
+                        asyncio.get_running_loop().call_later(LINGER_SECONDS, self.talk.enough.set)
 
 
 class ToolboxEndpoint(Protocol):
@@ -92,7 +201,7 @@ class Host(WorkspaceHost):
         argv, readable = resolved.resolve(command)
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
-        agent_home.fill(self, folder / "home", command.files, resolved)
+        workspace_host.fill_home(self, folder / "home", command.files, resolved)
         for name in self.logins:
             listeners.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         env = {**command.env, **resolved.env}
@@ -110,7 +219,7 @@ class Host(WorkspaceHost):
         conversation = resolved.agent.converse(task)
         listening = self._listening = AgentOutput(conversation, listeners.emit, lambda left: self._leave(made, left))
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
-        pace = Pace(self.logs / turn_log.PACE)
+        pace = Pace(self.logs / PACE_FILE)
 
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
@@ -141,7 +250,7 @@ class Host(WorkspaceHost):
         if listening.cutting and ended.why in ("exited", "lingered", "stopped") and not self.stop.is_set():
             ended = structs.replace(ended, why="cut")
         sizes = {name: log.size for name, log in logs.items()}
-        turn_log.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
+        note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
 
     async def _connect(self, resolved: ResolvedAgent, listeners: AgentListeners) -> tuple[ResolvedAgent, Network]:

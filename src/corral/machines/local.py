@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from corral.machines import agent_home, collect_work
+from corral.machines import collect_work, workspace_host
 from corral.machines.host import AgentListeners, Host
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.resolved_agent import ResolvedAgent
@@ -69,10 +69,10 @@ class LocalMachine:
         return checkout.read_below(self._tree(workspace), path, most)
 
     def put(self, workspace: str, path: str, content: bytes) -> None:
-        agent_home.put(self._host, self._folder(workspace), path, content)
+        workspace_host.put_file(self._host, self._folder(workspace), path, content)
 
     def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
-        return agent_home.files(self._host, self._folder(workspace), folders, most_bytes)
+        return workspace_host.home_files(self._host, self._folder(workspace), folders, most_bytes)
 
     def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
         home = self._folder(workspace) / "home"
@@ -131,7 +131,7 @@ class LocalMachine:
         return await collect_work.collect(self._host, self._folder(workspace), node, run)
 
     def forget_logins(self, workspace: str) -> None:
-        agent_home.forget_logins(self._host, self._folder(workspace))
+        workspace_host.forget_logins(self._host, self._folder(workspace))
 
     async def remove(self, workspace: str) -> None:
         await checkout.remove(self._folder(workspace))

@@ -1,20 +1,26 @@
-"""What an agent needs on this machine: its program found, its environment, what its box must show."""
+"""An agent resolved on this machine: its settings, its program and which variant of it, its environment and login."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct, field, structs
 
+from corral import agents
 from corral.agents import Agent
 from corral.config.paths import is_file
-from corral.model.agent_api import AgentProfile, Command, Hook, McpProfile, McpServer
-from corral.model.errors import BadRequest
+from corral.config.settings import Config
+from corral.model.agent_api import AccountProfile, AgentProfile, Command, Hook, McpProfile, McpServer
+from corral.model.errors import BadRequest, CorralError
 from corral.model.money import Budget
+from corral.world import process
+from corral.world.process import ProcessStart
 from corral.world.sandbox import program_files
 
 PACKAGE = Path(__file__).parents[1]  #: of an editable installation it lies outside the virtual environment
@@ -23,6 +29,8 @@ LOOP = "corral:loop"
 BRIDGE = PACKAGE / "boxed" / "bridge.py"
 PLAYERS = {"corral:player": PACKAGE / "boxed" / "player.py", "corral:replayer": PACKAGE / "boxed" / "replayer.py"}
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
+PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
+ASK_SECONDS = 30.0
 
 
 class ResolvedAgent(Struct, frozen=True):
@@ -177,3 +185,129 @@ def _script_place(words: list[str], folder: Path | None) -> int | None:
             path = (folder or Path.cwd()) / word
             return place if "\n" not in word and is_file(path) else None
     return None
+
+
+def resolve_agent(name: str, config: Config, account: str | None = None) -> ResolvedAgent:
+    """Dress an agent: who it is, which variables it is given, and on which account it works."""
+    if f"agents.{name}" in config.untrusted:
+        raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
+    agent, profile = locate_agent(name, config)
+    facts = agent.facts
+    passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
+    env = {**passed, **profile.settings}
+    resolved = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
+    named = account or _usual(resolved, config.accounts)
+    return _signed_in(resolved, config.accounts, named) if named else resolved
+
+
+def locate_agent(name: str, config: Config) -> tuple[Agent, AgentProfile]:
+    """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
+    agent = agents.find(name, config.agents)
+    profile = config.agents.get(name, AgentProfile())
+    variable = agent.facts.place
+    named = profile.program or os.environ.get(variable, "") if variable else ""
+    if not named:
+        return agent, profile
+    folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
+    if is_file(folder):
+        return agent, profile
+    for python in (folder / part / "bin" / "python" for part in PYTHONS):
+        if os.access(python, os.X_OK):
+            profile = structs.replace(profile, program=str(python))
+            return agents.find(name, {name: profile}), profile
+    missing = structs.replace(profile, program=str(folder / ".venv" / "bin" / "python"))
+    return agents.find(name, {name: missing}), missing
+
+
+def _usual(resolved: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
+    """Return the account that is used where none is asked for; None: whatever the agent is logged in with."""
+    if resolved.profile.account or not resolved.profile.rotate:
+        return resolved.profile.account
+    return next((name for name, account in accounts.items() if _fits(account, resolved)), None)
+
+
+def _signed_in(resolved: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
+    """Give an agent one of its accounts: that key or that login, and no other."""
+    account = accounts.get(name)
+    if account is None or not _fits(account, resolved):
+        known = [each for each, found in accounts.items() if _fits(found, resolved)]
+        hint = f"it has: {', '.join(known)}" if known else f'[accounts.{name}] with agent = "{resolved.name}" makes one'
+        raise BadRequest(f"`{resolved.name}` has no account `{name}`", hint=hint)
+    facts = resolved.agent.facts
+    env = {key: value for key, value in resolved.env.items() if key not in facts.keys} | {**account.settings}
+    if account.key_env:
+        env[_variable(account, name, facts.keys)] = _key_of(account.key_env, name)
+    settings = {key: value for key, value in resolved.profile.settings.items() if key not in facts.keys}
+    profile = structs.replace(resolved.profile, settings={**settings, **account.settings})
+    names = [each for each, found in accounts.items() if _fits(found, resolved)]
+    place = names.index(name)
+    return structs.replace(
+        resolved,
+        agent=agents.find(resolved.name, {resolved.name: profile}),
+        profile=profile,
+        env=env,
+        account=name,
+        login=_folder(account, name, facts.login),
+        others=(*names[place + 1 :], *names[:place]) if profile.rotate else (),
+    )
+
+
+def _fits(account: AccountProfile, resolved: ResolvedAgent) -> bool:
+    return account.agent in (resolved.name, resolved.profile.like, resolved.agent.facts.name)
+
+
+def _variable(account: AccountProfile, name: str, keys: Sequence[str]) -> str:
+    if not (account.key_as or keys):
+        raise BadRequest(
+            f"[accounts.{name}] key_env: `{account.agent}` is known to take no key", hint="say where it looks: key_as"
+        )
+    return account.key_as or keys[0]
+
+
+def _key_of(variable: str, name: str) -> str:
+    if not os.environ.get(variable):
+        raise BadRequest(f"the account `{name}` has no key: {variable} is not set", hint=f"export {variable}=...")
+    return os.environ[variable]
+
+
+def _folder(account: AccountProfile, name: str, files: Sequence[str]) -> Path | None:
+    if not account.folder:
+        return None
+    folder = (Path(account.base) / Path(account.folder).expanduser()).absolute()
+    if not any(login_file(folder, file) for file in files):
+        wanted = " or ".join(Path(file).name for file in files) or "login"
+        hint = f"log in once with `{account.agent}` using that folder as its own, or say key_env"
+        raise BadRequest(f"the account `{name}` is not logged in: {folder} holds no {wanted}", hint=hint)
+    return folder
+
+
+async def resolve_variant(resolved: ResolvedAgent, state: Path) -> ResolvedAgent:
+    """Return the agent, set up for the program that is really there."""
+    form = resolved.agent.facts.form
+    if form is None or form.otherwise[0] in resolved.profile.settings:
+        return resolved
+    program = resolved.program(resolved.profile.program or resolved.agent.facts.programs[0])
+    if await _has_sign(program, form.ask, form.sign, state / "forms.json"):
+        return resolved
+    profile = structs.replace(
+        resolved.profile, settings={**resolved.profile.settings, form.otherwise[0]: form.otherwise[1]}
+    )
+    return structs.replace(resolved, agent=agents.find(resolved.name, {resolved.name: profile}), profile=profile)
+
+
+async def _has_sign(program: Path, ask: tuple[str, ...], sign: str, cache: Path) -> bool:
+    key = f"{program.resolve()} {program.stat().st_mtime_ns} {sign}"
+    known: dict[str, bool] = {}
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        known = msgspec.json.decode(cache.read_bytes(), type=dict[str, bool])
+    if key in known:
+        return known[key]
+    try:
+        env = {"PATH": os.environ.get("PATH", ""), "HOME": str(cache.parent), "NO_COLOR": "1"}
+        told = await process.run(ProcessStart(argv=[str(program), *ask], env=env), timeout=ASK_SECONDS)
+    except CorralError:
+        return True  # it cannot say: it is taken for the usual one, and its own failure will tell
+    answer = sign.encode() in told.out + told.err
+    with contextlib.suppress(OSError):
+        cache.write_bytes(msgspec.json.encode({**known, key: answer}))
+    return answer

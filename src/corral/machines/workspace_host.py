@@ -7,34 +7,37 @@ import contextlib
 import io
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
-from corral.machines import scope, shell
-from corral.machines.boxes import Boxes
+from corral.machines import boxes, scope
+from corral.machines.boxes import Boxes, Kept
 from corral.machines.logs import Log, Tail
 from corral.machines.network import Network
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
-from corral.machines.shell import Kept
 from corral.model import Level, Net, RunPlan, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.flow import Task
 from corral.rules.text.redact import Redactor, likely_secrets
+from corral.world import files_without_links
 from corral.world.git import object_cache
 from corral.world.git.repository import Repository
 from corral.world.locks import hold_lock
 from corral.world.process import ProcessLimits
 from corral.world.sandbox.confine import agent_owner, has_own_processes
-from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.scope_paths import MachinePaths
 from corral.world.workspace import checkout as workspace
 from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Loan, Workspace
+from corral.world.workspace.left_files import dangerous_links
 
 IDLE_SECONDS = 3600.0
 FREE_DISK_BYTES = 64 << 20  #: free on a disk that is not full
+MOST_SKILL_FILE = 64 << 20
+MOST_FILES = 500  #: of a conversation
 
 
 def _unsaid(_: str) -> None:
@@ -164,7 +167,9 @@ class WorkspaceHost:
         network = await self.network(self.plan.setup.net)
         box = self.boxes.box(made, folder, network=network)
         log = Log(self.logs / "setup.log")
-        ended = await shell.run(self.boxes, self.redactor, command, box, ProcessLimits(), Kept(log, tail, network))
+        ended = await boxes.run_shell(
+            self.boxes, self.redactor, command, box, ProcessLimits(), Kept(log, tail, network)
+        )
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
             raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
@@ -198,3 +203,55 @@ def _quote(value: str) -> str:
 
 def _report_nothing(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
     """Tell nobody: what a check asks for is its own affair."""
+
+
+def fill_home(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resolved: ResolvedAgent) -> None:
+    """Lay files into HOME, and a copy of the login beside them."""
+    for name, content in {**_put_skills(host.task), **_handed_files(host.task), **files}.items():
+        workspace.write_below(home, name, io.BytesIO(content), host.owner)
+    for name in resolved.agent.facts.login:  # the login alone, never the person's own folder
+        source = resolved.login_file(name)
+        if source is None:
+            workspace.remove_below(home, name)  # one of another account may lie there
+        else:
+            host.logins.append(name)
+            workspace.write_below(home, name, io.BytesIO(source.read_bytes()), host.owner)
+
+
+def put_file(host: WorkspaceHost, folder: Path, name: str, content: bytes) -> None:
+    """Lay something into the agent's HOME, without secrets."""
+    workspace.write_below(folder / "home", name, io.BytesIO(host.redactor.data(content)), host.owner)
+
+
+def home_files(host: WorkspaceHost, folder: Path, places: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+    """Return the files in folders of the agent's HOME, without secrets; None if they are too many or too long."""
+    home, found = folder / "home", dict[str, bytes]()
+    listed = (Path(place, name) for each in places for place, _, names in os.walk(home / each) for name in names)
+    for path in listed:
+        name = str(path.relative_to(home))
+        content = workspace.read_below(home, name, most_bytes + 1)
+        most_bytes -= len(content or b"")
+        if most_bytes < 0 or len(found) >= MOST_FILES:
+            return None
+        if content is not None:
+            found[name] = host.redactor.data(content)
+    return found
+
+
+def forget_logins(host: WorkspaceHost, folder: Path) -> None:
+    """Take a person's login out of a workspace that stays."""
+    for name in host.logins:
+        workspace.remove_below(folder / "home", name)
+
+
+def _put_skills(task: Task) -> dict[str, bytes]:
+    """Return the files of the task's skills, as they are to lie in HOME."""
+    found: dict[str, bytes] = {}
+    for name, place in task.skills:
+        for file, content in files_without_links.files(Path(place), MOST_SKILL_FILE):
+            found[f"skills/{name}/{file}"] = content
+    return found
+
+
+def _handed_files(task: Task) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in task.handed}

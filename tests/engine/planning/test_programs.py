@@ -11,7 +11,7 @@ from corral.config.settings import Config
 from corral.engine.planning import preflight
 from corral.engine.planning.hidden_programs import Surroundings, refuse_missing
 from corral.engine.planning.preflight import Findings
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.model.agent_api import AgentProfile, Command
 from corral.model.errors import BadRequest
 from corral.model.flow import AgentChoice, Flow, Node, Task

@@ -23,9 +23,9 @@ from corral.world import process
 from corral.world.process import Exit, ProcessLimits
 from corral.world.sandbox import watchdog
 from corral.world.sandbox.confine import agent_owner, confine
-from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.profile import Box
 from corral.world.sandbox.watchdog import Ceiling
+from corral.world.workspace.left_files import dangerous_links
 
 from . import hostile
 from .world import World

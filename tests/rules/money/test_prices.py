@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.config.money import price_list
+from corral.config.policies import price_list
 from corral.model import Tokens
 from corral.model.errors import BadRequest
 from corral.model.events import Spent, Started

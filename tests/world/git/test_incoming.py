@@ -15,9 +15,8 @@ import pytest
 from corral.model.errors import GitTrouble
 from corral.world.git import collect
 from corral.world.git.incoming_objects import MOST_OBJECTS
-from corral.world.git.pack_index import BY_OFFSET, COMMIT, TREE, read_pack
+from corral.world.git.pack_index import BY_OFFSET, COMMIT, MOST_FOLDERS, MOST_PARENTS, TREE, read_pack
 from corral.world.git.repository import Repository
-from corral.world.git.tree_sizes import MOST_FOLDERS, MOST_PARENTS
 from tests.rig.repository import GIT_ENV, Repo
 
 #: Takes a bundle over in a process of its own: prints the error, and the most memory that it or a child of it had.

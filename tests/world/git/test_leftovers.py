@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from corral.world.git import incoming_objects, leftovers
+from corral.world.git import incoming_objects
 from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from corral.world.git import leftovers
+from corral.world.git.incoming_objects import leftover_folder, mark_leftover
 objects = Path(sys.argv[1])
-with leftovers.folder(objects), leftovers.mark(objects / "pack" / "pack-1.keep"):
+with leftover_folder(objects), mark_leftover(objects / "pack" / "pack-1.keep"):
     print("holds", flush=True)
     time.sleep(600)
 """
@@ -46,8 +46,8 @@ def test_a_mark_that_two_need_stays_until_both_are_done(tmp_path: Path) -> None:
     file = tmp_path / "pack-1.keep"
 
     async def both() -> None:  # in one process, as attempts of one run are
-        with leftovers.mark(file):
-            with leftovers.mark(file):
+        with incoming_objects.mark_leftover(file):
+            with incoming_objects.mark_leftover(file):
                 await asyncio.sleep(0)
             assert file.exists()
         assert not file.exists()

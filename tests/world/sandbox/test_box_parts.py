@@ -7,10 +7,10 @@ from pathlib import Path
 
 from corral.model import Level
 from corral.world import process
-from corral.world.sandbox import container, remedies, seatbelt
+from corral.world.sandbox import container, probe, seatbelt
 from corral.world.sandbox.confine import confine
-from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.probe import is_at_least
+from corral.world.workspace.left_files import dangerous_links
 from tests.rig.boxes import box_in, control_groups, run_in
 
 
@@ -107,6 +107,6 @@ def test_each_reason_has_its_remedy(tmp_path: Path) -> None:
     setting = tmp_path / "kernel" / "apparmor_restrict_unprivileged_userns"
     setting.write_text("1\n")
     words = "bwrap: setting up uid map: Permission denied"
-    assert "apparmor_restrict_unprivileged_userns=0" in remedies.remedy("strict", words, tmp_path, tmp_path)
-    assert "Delegate=yes" in remedies.remedy("full", "no control group was delegated to this user", tmp_path, tmp_path)
-    assert "landlock" in remedies.remedy("strict", "inner: Landlock: Operation not supported", tmp_path, tmp_path)
+    assert "apparmor_restrict_unprivileged_userns=0" in probe.remedy("strict", words, tmp_path, tmp_path)
+    assert "Delegate=yes" in probe.remedy("full", "no control group was delegated to this user", tmp_path, tmp_path)
+    assert "landlock" in probe.remedy("strict", "inner: Landlock: Operation not supported", tmp_path, tmp_path)

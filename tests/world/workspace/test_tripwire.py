@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from corral.model import Violation
-from corral.world.git import checkout_fingerprint
 from corral.world.git.repository import Repository
+from corral.world.workspace import outside_changes
 from corral.world.workspace.outside_changes import (
     OutsideState,
     ProtectedFiles,
@@ -88,10 +88,10 @@ def test_a_foreign_write_to_the_checkout_is_seen(
     yard: Yard, change: str, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if settled:  # as if nobody had touched it for long: then git is asked only if the checkout has another mark
-        monkeypatch.setattr(checkout_fingerprint, "YOUNG_SECONDS", -1.0)
+        monkeypatch.setattr(outside_changes, "YOUNG_SECONDS", -1.0)
     yard.path("dirty.txt").write_text("1")
     before = yard.look()
-    assert bool(checkout_fingerprint.of_checkout(yard.repo.folder, yard.path(".git"))) == settled
+    assert bool(outside_changes.checkout_fingerprint(yard.repo.folder, yard.path(".git"))) == settled
     assert differences(before, yard.look()) == []
     act, expected = CHANGES[change]
     act(yard)

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from corral.attempt.proof.tree_runs import TreeRuns
 from corral.attempt.proof.trees import TROUBLES, ReadChange
-from corral.machines import shell
+from corral.machines import boxes
+from corral.machines.boxes import Kept
 from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
-from corral.machines.shell import Kept
 from corral.model import ENCODER, CheckObservation, CheckResult
 from corral.model.errors import CorralError
 from corral.rules.checks import outside
@@ -126,7 +126,7 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
         limits = ProcessLimits(timeout_seconds=own.task.time_limit_seconds)
         log = Log(host.logs / f"{NAME}-{probe.language}.log")
         command = probe.command(interpreter, mark)
-        ended = await shell.run(own.boxes, own.redactor, command, box, limits, Kept(log, tail, network))
+        ended = await boxes.run_shell(own.boxes, own.redactor, command, box, limits, Kept(log, tail, network))
         output = "\n".join(MARK + line.removeprefix(mark) for line in tail.text().splitlines() if line.startswith(mark))
         seconds = round(time.monotonic() - started, 3)
         result = structs.replace(result, exit_code=ended.code, seconds=seconds, output=output)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from corral.attempt.proof import trees
 from corral.attempt.repositories import repository_of
-from corral.machines import shell
+from corral.machines import boxes
+from corral.machines.boxes import Kept
 from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
-from corral.machines.shell import Kept
 from corral.model import AttemptRecord, RunPlan, Variation
 from corral.model.errors import CorralError
 from corral.model.flow import Node, Task
@@ -133,7 +133,7 @@ async def _run_calls(
         made = await host.make(folder, commit)
         network = await host.network(host.boxes.fitted.scope.net)
         box = host.boxes.box(made, folder, network=network)
-        ended = await shell.run(
+        ended = await boxes.run_shell(
             host.boxes, host.redactor, command, box, limits, Kept(Log(host.logs / f"{NAME}.log"), tail, network)
         )
     except CorralError:

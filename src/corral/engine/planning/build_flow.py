@@ -19,7 +19,7 @@ from corral.config.settings import Config
 from corral.engine import recordings
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History, route_agents
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from corral.config.paths import exists, is_file, user_file
 from corral.config.settings import Config
 from corral.engine.planning.preflight import Findings
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.machines.scope import FittedScope
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest

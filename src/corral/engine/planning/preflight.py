@@ -14,7 +14,7 @@ from typing import cast
 from corral.boxed.player import CLASSES, KINDS
 from corral.config.paths import exists
 from corral.config.settings import Config
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of

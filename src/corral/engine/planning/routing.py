@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import structs
 
 from corral.config.settings import Config
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import TrackRecord
 from corral.model.agent_api import AgentProfile, AgentTask
 from corral.model.errors import BadRequest, CorralError

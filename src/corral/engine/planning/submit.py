@@ -12,14 +12,14 @@ from msgspec import Struct, structs
 
 from corral.attempt.repositories import load_trusted_settings
 from corral.config.paths import is_folder
-from corral.config.scopes import scope_file
+from corral.config.policies import scope_file
 from corral.config.settings import Config
 from corral.engine.planning import build_flow, hidden_programs, preflight
 from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
-from corral.machines.agent_lookup import resolve_agent
+from corral.machines.resolved_agent import resolve_agent
 from corral.machines.scope import FittedScope
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest

@@ -17,8 +17,8 @@ from corral.model.events import Condensed, Noted, StoredEvent
 from corral.model.server import RunFilter, RunSummary
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.interface import Store
-from corral.world.git.repository import git_dir_of
 from corral.store.records import MailMessage, RunLine
+from corral.world.git.repository import git_dir_of
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogQuery

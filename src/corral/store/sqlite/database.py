@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import re
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from corral.model import ENCODER
 from corral.model.errors import ReadOnlyStore, StoreTrouble
 from corral.model.events import Event, StoredEvent
 from corral.store.records import StoreReport
 from corral.store.signal import ChangeSignal, ChangeWatch
-from corral.store.sqlite import missing_database, read_only
-from corral.store.sqlite.connection import BUSY_SECONDS, connect, translate_errors
-from corral.world import process_identity, run_fence
+from corral.store.sqlite import missing_database
+from corral.world import machine_limits, process_identity, run_fence
 
 WORTH_VACUUM_BYTES = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
+BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed even where the state folder is open
+MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
 class Database:
@@ -52,7 +60,7 @@ class Database:
             yield
             return
         if not self.writable:
-            raise read_only.refusal(self.path)
+            raise write_refusal(self.path)
         with translate_errors(self.path):
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
@@ -185,7 +193,7 @@ class Database:
 
     def refusal(self) -> ReadOnlyStore:
         """Return why nothing can be written here."""
-        return read_only.refusal(self.path)
+        return write_refusal(self.path)
 
 
 def _queries() -> dict[str, str]:
@@ -197,3 +205,187 @@ def _name_queries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for part in parts:
         name, _, query = part.partition("\n")
         yield name.strip(), query.strip()
+
+
+def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
+    with translate_errors(path):
+        if path.exists() and not is_writable(path):
+            return _for_reading(path), False
+    _make_folders(path)
+    missing_database.refuse(path)
+    with translate_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        path.chmod(0o600)  # prompts and outputs are in it
+        _migrate(connection, path)
+    return connection, True
+
+
+def _make_folders(path: Path) -> None:
+    if not is_writable(path):
+        raise write_refusal(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in PRIVATE:
+            (path.parent / name).mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreTrouble(
+            f"the state folder {path.parent} cannot be made: {error.strerror}",
+            hint="set CORRAL_HOME to a folder you may write to",
+        ) from error
+
+
+def _for_reading(path: Path) -> sqlite3.Connection:
+    """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
+    connection = open_read_only(path)
+    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    if not steps.keys() <= _applied_steps(connection, steps):
+        connection.close()
+        connection = open_copy(path)
+        _migrate(connection, path)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    known = max(steps)
+    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if have > known:
+        raise StoreTrouble(
+            f"{path} was written by a newer corral (schema {have}; this one knows {known})",
+            hint="upgrade corral, or set CORRAL_HOME to another folder",
+        )
+    if steps.keys() <= _applied_steps(connection, steps):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        taken = _applied_steps(connection, steps)  # another process may have come first
+        names = _migration_names(connection)
+        unsure = 0 if "migrations" in names else have  # up to this some steps were taken in part, or not at all
+        connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY) STRICT")
+        for number, file in steps.items():
+            for statement in () if number in taken else _statements(file.read_text(encoding="utf-8")):
+                made = MAKES.search(statement)
+                if number > unsure or (made and made.group(1) not in names):
+                    connection.execute(statement)
+        connection.executemany("INSERT OR IGNORE INTO migrations VALUES (?)", [(number,) for number in steps])
+        connection.execute(f"PRAGMA user_version = {known}")  # an older corral looks at this
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself may have rolled it back
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _applied_steps(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
+    """Return the steps that this database has behind it. They land in any order: the highest tells of no other."""
+    names = _migration_names(connection)
+    if "migrations" in names:
+        return {row[0] for row in connection.execute("SELECT number FROM migrations")}
+    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return {number for number, file in steps.items() if number <= have and names >= {*MAKES.findall(file.read_text())}}
+
+
+def _migration_names(connection: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+#: sqlite's words -> what to do about it.
+REMEDIES = (
+    ("locked", "another process holds it; look for one with `corral ls`, or try again"),
+    ("readonly", "make the file and its folder writable for you, or set CORRAL_HOME"),
+    ("unable to open", "set CORRAL_HOME to a folder you may write to"),
+    ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
+    ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
+    ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
+    ("not a database", "move that file away, then begin a new one: corral doctor --new-store"),
+)
+
+
+def _size(path: Path) -> int:
+    """Return the size of the larger of a database's two files."""
+    sizes = [0]
+    for name in (path.name, path.name + "-wal"):
+        with contextlib.suppress(OSError):
+            sizes.append(path.with_name(name).stat().st_size)
+    return max(sizes)
+
+
+@contextlib.contextmanager
+def translate_errors(path: Path) -> Generator[None]:
+    """Turn sqlite's errors into ours, each with a way out."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        words = str(error)
+        if short := machine_limits.of_file(path, _size(path)):
+            raise StoreTrouble(f"{path}: {words}: {short}", hint=short.hint) from error
+        if "locked" in words and (pid := process_identity.stopped_holder(path.with_name(path.name + "-shm"))):
+            hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
+            raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
+        sign = "full" if machine_limits.has_no_room(path.parent) else words.lower()  # sqlite calls it by many names
+        hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
+        raise StoreTrouble(f"{path}: {words}", hint=hint) from error
+
+
+def is_writable(path: Path) -> bool:
+    """Return whether a database can be written where it is, or made there; SQLite writes beside it too."""
+    folder = next((each for each in (path.parent, *path.parents) if each.exists()), path.parent)
+    return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+
+
+def write_refusal(path: Path) -> ReadOnlyStore:
+    """Return the error for a command that would write to this database."""
+    return ReadOnlyStore(
+        f"the state folder {path.parent} cannot be written to: runs can be looked at, not started or changed",
+        hint="make it writable for you, or set CORRAL_HOME to another folder",
+    )
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open a database for reading alone.
+
+    SQLite reads one whose write-ahead log holds something only with the index of that log beside it. Where the index
+    is missing and cannot be made, a copy is read.
+    """
+    connection = _connect_read_only(path, "mode=ro")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            return open_copy(path)
+        return _connect_read_only(path, "mode=ro&immutable=1")
+    return connection
+
+
+def open_copy(path: Path) -> sqlite3.Connection:
+    """Open a copy of a database, which is removed again as soon as it is open."""
+    with tempfile.TemporaryDirectory(prefix="corral-") as folder:
+        for name in (path.name, path.name + "-wal"):
+            if path.with_name(name).exists():
+                shutil.copyfile(path.with_name(name), Path(folder, name))
+        connection = sqlite3.connect(Path(folder, path.name), isolation_level=None)
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = MEMORY")  # with nothing beside it, it needs no name any more
+    return connection
+
+
+def _connect_read_only(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import zlib
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from corral.model.errors import GitTrouble
-from corral.world.git import leftovers
-from corral.world.git.pack_index import Objects, read_pack
+from corral.world.git.pack_index import Objects, measure_trees, read_pack
 from corral.world.git.repository import Repository
-from corral.world.git.tree_sizes import measure
 
 KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 MOST_BYTES = 8 << 20  #: of loose objects, unpacked; git packs more
+LEFTOVER_MARK = b"corral takes this in\n"  #: in the .keep of a pack
+TRIES = 20
 
 
 def write_pack(folder: Path, loose: Sequence[Path]) -> bool:
@@ -79,8 +81,8 @@ MOST_OBJECTS = 2_000_000  #: of one bundle; their ids are kept in memory
 @contextlib.contextmanager
 def quarantine(repository: Repository) -> Generator[Path]:
     """Lend a folder for objects beside the repository's own; it borrows those, and none of its own are seen there."""
-    leftovers.remove(repository.git_dir / "objects")
-    with leftovers.folder(repository.git_dir / "objects") as folder:
+    remove_leftovers(repository.git_dir / "objects")
+    with leftover_folder(repository.git_dir / "objects") as folder:
         made = [folder, folder / "pack", folder / "info"]
         for each in made[1:]:
             each.mkdir(mode=0o700)
@@ -105,7 +107,7 @@ async def examine(repository: Repository, folder: Path, heads: Sequence[str], kn
     """
     (index,) = folder.glob("pack/*.idx")
     objects = await asyncio.to_thread(read_pack, index, len(heads[0]) // 2 if heads else 20)
-    await measure(repository, repository.apart(environment(folder)), objects, known)
+    await measure_trees(repository, repository.apart(environment(folder)), objects, known)
     if known is not None:
         await _refuse_foreign(repository, folder, objects, heads, known)
 
@@ -170,7 +172,7 @@ def move_in(repository: Repository, folder: Path) -> Generator[None]:
             name = f"pack-{secrets.token_hex((len(index.stem) - len('pack-')) // 2)}.idx"
             target = repository.git_dir / "objects" / "pack" / name
             target.parent.mkdir(exist_ok=True)
-            mark = stack.enter_context(leftovers.mark(target.with_suffix(".keep")))
+            mark = stack.enter_context(mark_leftover(target.with_suffix(".keep")))
             if repository.owner:
                 os.chown(mark, repository.owner.uid, repository.owner.gid)
             for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
@@ -178,3 +180,78 @@ def move_in(repository: Repository, folder: Path) -> Generator[None]:
                 if source.exists():
                     source.rename(target.with_suffix(suffix))
         yield
+
+
+@contextlib.contextmanager
+def leftover_folder(objects: Path) -> Generator[Path]:
+    """Lend a new folder among a repository's objects."""
+    for _ in range(TRIES):
+        place = objects / f"corral-{secrets.token_hex(6)}"
+        place.mkdir(mode=0o700)
+        descriptor = _open_locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
+        if descriptor is None:
+            continue  # another corral took it for one that was left
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            os.close(descriptor)
+        return
+    raise OSError(f"no folder can be made in {objects}")
+
+
+@contextlib.contextmanager
+def mark_leftover(file: Path) -> Generator[Path]:
+    """Lay a .keep beside a pack for a while; several may need it, and the last of them removes it."""
+    for _ in range(TRIES):
+        descriptor = _open_locked(file, os.O_RDWR | os.O_CREAT, fcntl.LOCK_SH)
+        if descriptor is None:
+            continue
+        try:
+            os.pwrite(descriptor, LEFTOVER_MARK, 0)
+            yield file
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.unlink(missing_ok=True)
+            os.close(descriptor)
+        return
+    raise OSError(f"{file} cannot be made")
+
+
+def remove_leftovers(objects: Path) -> None:
+    """Remove what a corral left that was killed: nobody holds it."""
+    for place in objects.glob("corral-*"):
+        descriptor = _open_locked(place, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if descriptor is not None:
+            shutil.rmtree(place, ignore_errors=True)
+            os.close(descriptor)
+    for file in objects.glob("pack/*.keep"):
+        descriptor = _open_locked(file, os.O_RDONLY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                if os.pread(descriptor, len(LEFTOVER_MARK) + 1, 0) == LEFTOVER_MARK:
+                    file.unlink()
+            os.close(descriptor)
+
+
+def _open_locked(path: Path, flags: int, how: int) -> int | None:
+    """Open a file or folder and hold a lock on it; None where it was removed meanwhile, or is held by others."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError:
+        if flags & os.O_CREAT:
+            raise
+        return None
+    try:
+        fcntl.flock(descriptor, how)
+        about, there = os.fstat(descriptor), path.lstat()
+        if (there.st_dev, there.st_ino) == (about.st_dev, about.st_ino):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # a disk without such locks: nothing is taken for left there
+        if not how & fcntl.LOCK_NB:
+            return descriptor
+    os.close(descriptor)
+    return None

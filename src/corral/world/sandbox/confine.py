@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import array
+import asyncio
 import contextlib
 import json
 import os
 import shutil
+import socket
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +21,6 @@ from corral.world.process import Owner, ProcessStart
 from corral.world.process_identity import Leftover
 from corral.world.sandbox import cgroup, container, seatbelt
 from corral.world.sandbox.launchers import inner, launcher
-from corral.world.sandbox.listening_sockets import Listeners, LocalListeners
 from corral.world.sandbox.profile import HOME, SCRATCH, Box, build
 from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
 
@@ -89,8 +91,14 @@ def _each(option: str, values: list[str]) -> list[str]:
 
 #: Users of agents when corral is root: far above any real one, or below 65536 where a container maps no more.
 FIRST_UID, UIDS = 1_879_048_192, 1_000_000
+
+
 SMALL_FIRST_UID, SMALL_UIDS = 61_000, 4_000
+
+
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}  #: of whoever builds the box
+
+
 OWN_PROCESSES: tuple[Level, ...] = ("full", "strict", "container")  #: levels at which a box sees no process but its own
 
 
@@ -292,3 +300,75 @@ def _in_memory(arguments: Sequence[str]) -> int:
     os.write(descriptor, b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+class Listeners:
+    """Receives as many listening sockets as were asked for, in the order of their ports."""
+
+    def __init__(self, ports: tuple[int, ...]) -> None:
+        self._ports = ports
+        self._ours, self.theirs = socket.socketpair()
+        self._ours.setblocking(False)  # noqa: FBT003
+
+    async def sockets(self) -> list[socket.socket]:
+        """Return the sockets once the box is up; they are the caller's to close. An error if it does not come up."""
+        found: list[socket.socket] = []
+        try:
+            while len(found) < len(self._ports):
+                found.append(await self._next())
+        except BaseException:
+            for each in found:
+                each.close()
+            raise
+        return found
+
+    async def _next(self) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                word, messages, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                ready = loop.create_future()
+                loop.add_reader(self._ours, lambda waiting=ready: waiting.done() or waiting.set_result(None))
+                try:
+                    await ready
+                finally:
+                    loop.remove_reader(self._ours)
+                continue
+            for _, kind, data in messages:
+                if kind == socket.SCM_RIGHTS:
+                    handed = socket.socket(fileno=array.array("i", data[:4])[0])
+                    handed.setblocking(False)  # noqa: FBT003
+                    return handed
+            if not word:
+                raise CorralError("the box ended before it listened")
+
+    def close(self) -> None:
+        self._ours.close()
+        self.theirs.close()
+
+
+class LocalListeners:
+    """The same where the box has no network of its own: bound here, on the machine's own loopback."""
+
+    def __init__(self, ports: tuple[int, ...]) -> None:
+        self._bound: list[socket.socket] = []
+        for port in ports:
+            bound = socket.socket()
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._bound.append(bound)
+            try:
+                bound.bind(("127.0.0.1", port))
+                bound.listen(512)
+            except OSError as error:
+                self.close()
+                raise CorralError(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
+            bound.setblocking(False)  # noqa: FBT003
+
+    async def sockets(self) -> list[socket.socket]:
+        given, self._bound = self._bound, []
+        return given
+
+    def close(self) -> None:
+        for each in self._bound:
+            each.close()

@@ -19,13 +19,17 @@ from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world import machine_limits, process
 from corral.world.process import ProcessStart
-from corral.world.sandbox import container, launchers, remedies
+from corral.world.sandbox import container, launchers
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
 #: From the weakest to the strongest; landlock and seatbelt are worth the same.
 ORDER: tuple[Level, ...] = get_args(Level)[::-1]  #: the weakest first
 PORT = 8117  #: any will do: the box's loopback is its own
+INSTALL_BUBBLEWRAP = "sudo apt-get install bubblewrap"
+DELEGATE = "systemd-run --user --scope -p Delegate=yes corral ..."
+LANDLOCK = 'add "landlock" to the kernel\'s lsm= list, on Linux 6.7 or later'
+KERNEL_SETTINGS = Path("/proc/sys")
 
 
 class MissingLevel(Struct, frozen=True):
@@ -116,7 +120,7 @@ def _probe_result(level: Level, wanting: list[MissingLevel]) -> ProbeResult:
 async def _try(level: Level, state: Path) -> MissingLevel | None:
     """Run the real profile of a level; return what is wanting, or None if it holds."""
     if level in ("full", "strict") and not shutil.which("bwrap"):
-        return MissingLevel(level, "bubblewrap is not installed: no bwrap on the PATH", remedies.INSTALL_BUBBLEWRAP)
+        return MissingLevel(level, "bubblewrap is not installed: no bwrap on the PATH", INSTALL_BUBBLEWRAP)
     try:
         if level == "container" and (lacking := await _container()):
             return lacking
@@ -129,7 +133,7 @@ async def _try(level: Level, state: Path) -> MissingLevel | None:
         said = str(error)
     if said and (short := machine_limits.in_words(said)):
         raise short  # that says nothing about the sandbox
-    return None if said is None else MissingLevel(level, said, remedies.remedy(level, said, state))
+    return None if said is None else MissingLevel(level, said, remedy(level, said, state))
 
 
 async def _run(level: Level, folder: Path) -> str | None:
@@ -170,3 +174,37 @@ async def _container() -> MissingLevel | None:
             packed = shutil.make_archive(str(Path(name, "empty")), "tar", container.root(Path(name)))
             await process.run(ProcessStart(argv=[run, "import", packed, container.EMPTY], env=env), timeout=60)
     return None
+
+
+def remedy(level: Level, words: str, state: Path, settings: Path = KERNEL_SETTINGS) -> str:
+    """Return the command for what a level's failure said."""
+    text = words.lower()
+    if "control group" in text or "cgroup" in text:
+        return DELEGATE
+    if "landlock" in text:
+        return LANDLOCK
+    if "disable-userns" in text or "unknown option" in text:
+        return "bubblewrap 0.8 or later is needed"
+    if any(sign in text for sign in ("uid map", "rtm_newaddr", "user namespace", "new namespace", "setting up uid")):
+        return _user_namespaces(settings)
+    if level == "landlock" and ("permission denied" in text or "97" in text):
+        return f"keep the state folder where other users may enter it: CORRAL_HOME is {state}"
+    return "in a container: allow user namespaces and mounts (for docker: --security-opt seccomp=unconfined)"
+
+
+def _user_namespaces(settings: Path) -> str:
+    """Return the setting that stands in the way of user namespaces."""
+    if _kernel_value(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    if _kernel_value(settings / "kernel/unprivileged_userns_clone") == "0":
+        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    if _kernel_value(settings / "user/max_user_namespaces") == "0":
+        return "sudo sysctl -w user.max_user_namespaces=15000"
+    return "sudo sysctl -w kernel.unprivileged_userns_clone=1 (in docker: --security-opt seccomp=unconfined)"
+
+
+def _kernel_value(file: Path) -> str | None:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from corral.model import NamedPath
 from corral.model.errors import BadRequest
 from corral.world.git.repository import Repository
-from corral.world.sandbox.masks import Mask, Masks, Mode, ScopePath, TooManyEntries
+from corral.world.sandbox.profile import Mask, Masks, Mode, ScopePath, TooManyEntries
 
 MOST_MASKS = 400  #: each costs the kernel a mount at every start
 MOST_INSIDE, MOST_OUTSIDE = 2_000_000, 200_000  #: entries looked at

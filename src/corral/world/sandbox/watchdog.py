@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import stat
+import sys
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from corral.model.errors import CorralError
+from corral.world import process
 from corral.world.process import ProcessStart
-from corral.world.sandbox import hidden_memory
 from corral.world.sandbox.profile import SCRATCH
 
 PROC = Path("/proc")
@@ -24,8 +26,13 @@ GAUGED, SUSPECTED = 10, 2  #: looks until what processes do not show is measured
 SHORTEST_PAUSE_SECONDS = 0.05
 INODE_BYTES = 1024  #: of a file in memory besides its content, as the kernel reckons it
 ENTRIES_AT_ONCE = 20_000  #: a walk through a larger tree takes several turns
-
 Passed = Literal["memory", "disk", "processes"]
+GAUGE = Path(__file__).with_name("memory_gauge.py")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+SOCKET_BYTES = 262_144  #: the most that one Unix socket holds while its buffer has the usual size
+SHARED_MEMORY = b"/dev/zero (deleted)"  #: how a mapping that is shared and has no file is listed
+LEAST_FLOOR, MOST_FLOOR = 256 << 20, 1 << 30
+GAUGE_TIMEOUT_SECONDS = 20.0
 
 
 class Ceiling(Struct, frozen=True, kw_only=True):
@@ -70,8 +77,8 @@ class MemoryUse:
         self._every = every_seconds
         self._limit = ceiling.memory_mb << 20 if ceiling.memory_mb is not None else None
         self._grouped = ceiling.grouped
-        self._at_start = hidden_memory.available_bytes()
-        self._shared_before = hidden_memory.shared_bytes()
+        self._at_start = available_bytes()
+        self._shared_before = shared_bytes()
         self._hidden = self._growth = 0
         self._gauged = self._seen = time.monotonic()
 
@@ -89,28 +96,28 @@ class MemoryUse:
 
     def _hides_shared(self, pids: Sequence[int], used: int) -> bool:
         """Tell whether this machine got more shared memory than its boxes show, and this box has so much of it."""
-        now = hidden_memory.shared_bytes()
+        now = shared_bytes()
         self._shared_before = min(self._shared_before, now)
         grown = now - self._shared_before - sum(self.used.values())
         limit = self._limit or 0
-        return used + grown > limit and used + min(grown, hidden_memory.dropped_bytes(pids)) > limit
+        return used + grown > limit and used + min(grown, dropped_bytes(pids)) > limit
 
     async def _hidden_bytes(self, pids: Sequence[int], shown: int) -> int:
         """Return what the box has in the kernel: asked for every few seconds, sooner where it might matter."""
         waited = time.monotonic() - self._gauged
-        suspect = shown + hidden_memory.most_in_sockets(pids[0]) > (self._limit or 0)
+        suspect = shown + most_in_sockets(pids[0]) > (self._limit or 0)
         if waited > self._every * (SUSPECTED if suspect else GAUGED):
-            self._hidden = await hidden_memory.measure(pids)
+            self._hidden = await measure_hidden(pids)
             self._gauged = time.monotonic()
         return self._hidden
 
     def _is_last_straw(self) -> bool:
         """Tell whether the machine has run out of memory and no other box of ours uses more than this one."""
-        now = hidden_memory.available_bytes()
+        now = available_bytes()
         if now is None or self._at_start is None or self._limit is None:
             return False
-        floor = hidden_memory.floor_bytes() if now < hidden_memory.MOST_FLOOR else 0
-        starved = hidden_memory.is_starved(at_start=self._at_start, now=now, floor=floor, limit=self._limit)
+        floor = floor_bytes() if now < MOST_FLOOR else 0
+        starved = is_starved(at_start=self._at_start, now=now, floor=floor, limit=self._limit)
         return starved and self.used[id(self)] >= max(self.used.values())
 
     def pause_seconds(self) -> float:
@@ -259,3 +266,94 @@ class DiskUse:
                                 continue
                             seen.add((about.st_dev, about.st_ino))
                         yield about.st_blocks * 512
+
+
+async def measure_hidden(pids: Sequence[int]) -> int:
+    """Return the bytes a box has in the kernel, as far as that is found out in time."""
+    words, printed = [sys.executable, "-IS", str(GAUGE), *map(str, pids)], bytearray()
+    with contextlib.suppress(CorralError):  # too slow: what it printed so far counts
+        await process.run(ProcessStart(argv=words, env={}), timeout=GAUGE_TIMEOUT_SECONDS, sink=printed.extend)
+    rows = [line.split() for line in printed.decode(errors="replace").splitlines()]
+    return sum(int(row[1]) for row in rows if len(row) == 2)
+
+
+def most_in_sockets(pid: int) -> int:
+    """Return the most that the sockets around a process can hold; quick, and never too little."""
+    try:
+        unix = Path(f"/proc/{pid}/net/unix").read_bytes().count(b"\n") - 1
+        words = Path(f"/proc/{pid}/net/sockstat").read_text().split()
+    except OSError:  # it ended meanwhile
+        return 0
+    pages = sum(int(words[place + 1]) for place, word in enumerate(words[:-1]) if word == "mem")
+    return unix * SOCKET_BYTES + pages * PAGE_BYTES
+
+
+def shared_bytes() -> int:
+    """Return the shared memory of this machine: files in memory, and mappings without a file."""
+    return _machine_memory("Shmem:") or 0
+
+
+def dropped_bytes(pids: Sequence[int]) -> int:
+    """Return the most that processes have in shared memory without a file and do not show: pages that they dropped."""
+    held: dict[bytes, int] = {}
+    cut_off = 0
+    for pid in pids:
+        rows = [row.split(maxsplit=5) for row in _maps(pid).splitlines() if row.endswith(SHARED_MEMORY)]
+        sizes: dict[bytes, int] = {}
+        for extent, inode in ((row[0].decode(), row[4]) for row in rows):
+            start, end = (int(each, 16) for each in extent.split("-"))
+            try:
+                sizes[inode] = os.stat(f"/proc/{pid}/map_files/{start:x}-{end:x}").st_blocks * 512  # noqa: PTH116
+            except OSError:  # root alone may look behind a mapping: take the most that can be there
+                sizes[inode] = sizes.get(inode, 0) + end - start
+        # What is no longer mapped may still be there as well.
+        cut_off += (
+            _memory_figure(pid, "status", "VmPeak:") - _memory_figure(pid, "status", "VmSize:")
+            if rows and os.geteuid()
+            else 0
+        )
+        held |= {inode: max(size, held.get(inode, 0)) for inode, size in sizes.items()}
+    return max(0, sum(held.values()) + cut_off - sum(_visible_shared_bytes(pid) for pid in pids)) if held else 0
+
+
+def _visible_shared_bytes(pid: int) -> int:
+    """Return a process's share of the shared memory that it shows."""
+    return _memory_figure(pid, "smaps_rollup", "Pss_Shmem:") or _memory_figure(pid, "status", "RssShmem:")
+
+
+def _memory_figure(pid: int, table: str, name: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/{table}").read_text().splitlines()
+    except OSError:  # it ended meanwhile, or is not ours to read
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
+
+
+def _maps(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
+def available_bytes() -> int | None:
+    """Return the memory this machine can still give away; None where it does not say."""
+    return _machine_memory("MemAvailable:")
+
+
+def floor_bytes() -> int:
+    """Return the memory that is to stay available on this machine, whatever boxes use."""
+    return min(max(LEAST_FLOOR, (_machine_memory("MemTotal:") or 0) // 32), MOST_FLOOR)
+
+
+def is_starved(*, at_start: int, now: int, floor: int, limit: int) -> bool:
+    """Tell whether a machine has run out of memory while a box ran, by so much that this box may have taken it."""
+    return now < floor and at_start - now > min(limit, at_start // 2)
+
+
+def _machine_memory(name: str) -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), None)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
 
 MOST_LOOKED_AT = 1000  #: names in the folder; who leaves more is looked at in parts
+LinkKind = Literal["hard link", "socket", "pipe", "device"]
+LINK_KINDS: dict[int, LinkKind] = {
+    stat.S_IFSOCK: "socket",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
 
 
 def _open(root: Path, name: str) -> int | None:
@@ -72,10 +83,17 @@ def take_away(root: Path, folder: str, name: str) -> None:
 
 
 MOST_WATCHED = 50_000  #: files of one checkout; looking at more would take longer than most checks
+
+
 MOST_TOUCHED = 5000
+
+
 MORE = "..."  #: stands for all that are not listed
 
+
 Mark = tuple[int, int, int, int, int]
+
+
 Marks = Mapping[str, Mark | None]
 
 
@@ -115,3 +133,43 @@ def _words(name: str, old: Mark, new: Mark | None) -> str:
     if new is None:
         return f"{name} (removed)"
     return f"{name} (mode)" if stat.S_IMODE(old[4]) != stat.S_IMODE(new[4]) or old[4] != new[4] else name
+
+
+class DangerousEntry(Struct, frozen=True):
+    """Something dangerous that was dealt with: a hard link is a file of its own now, all else is gone."""
+
+    path: Path
+    kind: LinkKind
+
+
+def dangerous_links(tree: Path) -> list[DangerousEntry]:
+    """Deal with every dangerous entry of a tree in which nobody works; return what was found."""
+    found: list[DangerousEntry] = []
+    # By descriptor and without following links: what an earlier attempt left may try to lead us elsewhere.
+    for folder, _, names, opened in os.fwalk(tree, follow_symlinks=False):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                kind = LINK_KINDS.get(stat.S_IFMT(about.st_mode))
+                if kind:
+                    os.unlink(name, dir_fd=opened)
+                elif stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
+                    kind = "hard link"
+                    _copy_file(name, opened, about)
+                if kind:
+                    found.append(DangerousEntry(Path(folder, name), kind))
+    return found
+
+
+def _copy_file(name: str, folder: int, about: os.stat_result) -> None:
+    """Put a copy of a file in its place, with its owner, mode and times."""
+    fresh = f".corral-{os.getpid()}-{about.st_ino}"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+    reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    with os.fdopen(reading, "rb") as source, os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+        if os.getuid() == 0:
+            os.fchown(target.fileno(), about.st_uid, about.st_gid)
+        os.fchmod(target.fileno(), stat.S_IMODE(about.st_mode))
+        os.utime(target.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
+    os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import os
+import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from corral.model import Violation
 from corral.model.errors import GitTrouble
-from corral.world.git import checkout_fingerprint, merge_commits
+from corral.world.git import merge_commits
 from corral.world.git.repository import PLAIN_DIFF, Repository
 
 OWN_FOLDERS = ("workspaces", "logs", "locks", "folders", "caches", "objects")  #: of the state folder
@@ -35,8 +38,12 @@ GUARDED = (
     "shallow",
 )
 GUARDED_FOLDERS = ("hooks", "objects/info", "worktrees", "modules")
-
 Prints = Mapping[str, str]  #: what -> a word that differs when it does
+MOST_ENTRIES = 2000  #: with more of them git is as quick
+YOUNG_SECONDS = 2.0  #: what changed so lately can change again without a new time of its own
+OWN_GIT_FILES = (b"HEAD", b"index", b"config", b"info/exclude", b"info/attributes", b"info/sparse-checkout")
+#: Settings by which files elsewhere have a say in what git tells of a checkout.
+ELSEWHERE = re.compile(rb"include|excludesfile|attributesfile|worktree|\[\s*filter", re.IGNORECASE)
 
 
 class OutsideState(Struct, frozen=True, kw_only=True):
@@ -130,6 +137,7 @@ async def save(repository: Repository, before: OutsideState, found: Iterable[Vio
 
 _asked: dict[tuple[str, bool], tuple[tuple[str | None, str | None], dict[str, str]]] = {}  # what git said, and when
 
+
 FLAG = "(hidden from git status) "
 
 
@@ -141,7 +149,7 @@ async def _checkout(repository: Repository, commit: str | None, *, thorough: boo
     """Ask git what is not as in HEAD, unless nothing at all has changed since it was asked."""
     if _is_bare(repository):
         return {}
-    mark = await asyncio.to_thread(checkout_fingerprint.of_checkout, repository.folder, repository.git_dir)
+    mark = await asyncio.to_thread(checkout_fingerprint, repository.folder, repository.git_dir)
     key, state = (str(repository.folder), thorough), (commit, mark)
     if mark is not None and (known := _asked.get(key)) and known[0] == state:
         return known[1]
@@ -277,3 +285,53 @@ def _state(around: ProtectedFiles) -> dict[str, str]:
 
 def _is_ours(name: str) -> bool:
     return name in OWN_FOLDERS or name.startswith(OWN_FILES)
+
+
+class _NoMark(Exception):
+    """A checkout that can have no mark."""
+
+
+def checkout_fingerprint(folder: Path, git_dir: Path) -> str | None:
+    """Return the mark; None where there is none: a large or young checkout, or one that is not all in one place.
+
+    It is made of what the kernel knows of each entry. No program can set the time of an entry's last change.
+    """
+    if git_dir != folder / ".git" or git_dir.is_symlink() or not git_dir.is_dir():
+        return None
+    digest, newest = hashlib.sha256(), 0
+    try:
+        for path, about in itertools.chain(_setting_lines(os.fsencode(git_dir)), _file_lines(os.fsencode(folder))):
+            newest = max(newest, about.st_ctime_ns)
+            digest.update(path + _stat_line(about))
+    except (OSError, _NoMark):
+        return None
+    return None if newest > time.time_ns() - int(YOUNG_SECONDS * 1e9) else digest.hexdigest()
+
+
+def _setting_lines(git_dir: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    if ELSEWHERE.search(Path(os.fsdecode(git_dir), "config").read_bytes()):
+        raise _NoMark
+    for name in OWN_GIT_FILES:
+        with contextlib.suppress(FileNotFoundError):
+            path = git_dir + b"/" + name
+            yield path, os.lstat(path)
+
+
+def _file_lines(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    left, waiting, own = MOST_ENTRIES, [folder], folder + b"/.git"
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.path == own:
+                    continue
+                left -= 1
+                if not left or entry.name == b".git":  # another repository: what it holds may lie elsewhere
+                    raise _NoMark
+                yield entry.path, entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _stat_line(about: os.stat_result) -> bytes:
+    times = (about.st_mtime_ns, about.st_ctime_ns)
+    return b"\0%o %d %d %d %d %d\n" % (about.st_mode, about.st_uid, about.st_size, about.st_ino, *times)
