@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from corral.frontends import safe_text
-from corral.frontends.columns import printable
+from corral.frontends.safe_text import printable
 
 HOSTILE = {
     "\x1b]52;c;ZXZpbA==\x07": "^[]52;c;ZXZpbA==^G",

@@ -8,7 +8,7 @@ import pytest
 
 import corral
 from corral.agents.formats.error_words import error_class
-from corral.boxed.loop import provider_errors
+from corral.boxed.loop import session
 
 SOURCE = Path(corral.__file__).parent
 
@@ -25,9 +25,9 @@ def test_one_class_is_called_hunk() -> None:
 def test_one_table_says_which_words_mean_which_failure() -> None:
     assert files_with(r"context window") == ["model/error_classes.py"]
     for status in (401, 403, 404, 413, 429, 500, 501, 503, 529):
-        assert error_class(status, "") == provider_errors._by_status(status, "")
+        assert error_class(status, "") == session._by_status(status, "")
     too_long = "the request exceeds the available context size"
-    assert error_class(400, too_long) == provider_errors._by_status(400, too_long) == "context_too_long"
+    assert error_class(400, too_long) == session._by_status(400, too_long) == "context_too_long"
 
 
 @pytest.mark.parametrize("command", ["rm", "pause", "resume"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.agents.formats import error_words, opencode_go
+from corral.agents.formats import error_words
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens, total_usd
@@ -52,9 +52,10 @@ HINTS: dict[ErrorClass, str] = {
     "not_found": "is the model's name right? --agent opencode:PROVIDER/MODEL",
     "context_too_long": "give it a smaller task or fewer files",
 }
-
 #: Of an MCP server; without it a server that is not there within 5 s is left out, and nobody is told.
 PATIENT = {"enabled": True, "timeout": 60_000}
+MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
+MOST_KEPT = 1 << 20  #: of what it printed
 
 
 class OpenCode:
@@ -94,7 +95,7 @@ class OpenCode:
     def start(self, task: AgentTask) -> Command:
         program = self._profile.program or "opencode"
         if self._legacy:
-            return opencode_go.start(program, task)
+            return start_go(program, task)
         model = task.model or self._profile.model
         if self._url and not model:
             raise BadRequest(
@@ -140,8 +141,8 @@ class OpenCode:
         }
         return {**config, "small_model": model, "enabled_providers": [provider], "provider": {provider: made}}
 
-    def converse(self, _: AgentTask) -> OpenCodeConversation | opencode_go.GoConversation:
-        return opencode_go.GoConversation() if self._legacy else OpenCodeConversation()
+    def converse(self, _: AgentTask) -> OpenCodeConversation | GoConversation:
+        return GoConversation() if self._legacy else OpenCodeConversation()
 
 
 def _server(server: McpServer) -> dict[str, object]:
@@ -287,3 +288,37 @@ class OpenCodeConversation:
 
 
 AGENTS = {"opencode": OpenCode}  #: by the names they are asked for
+
+
+def start_go(program: str, task: AgentTask) -> Command:
+    if len(task.prompt.encode()) > MOST_ARGUMENT:
+        raise BadRequest("the task is too long for an argument of the old `opencode`", hint="use the current one")
+    return Command(argv=(program, "-p", task.prompt, "-f", "json", "-q", "-c", task.workspace))
+
+
+class _Response(Struct):
+    response: str
+
+
+class GoConversation:
+    """One JSON object, printed at the end over several lines; anything else, such as its help, is no result."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def read(self, line: str) -> list[AgentEvent]:
+        self._size += len(line)
+        if self._size <= MOST_KEPT:
+            self._lines.append(line)
+        return []
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        text = "\n".join(self._lines)
+        try:
+            said = msgspec.json.decode(text, type=_Response).response
+        except UNREADABLE:
+            return error_words.no_result("opencode", end.code, end.stderr or text)
+        if end.code != 0 or not said.strip():
+            return error_words.no_result("opencode", end.code, end.stderr or said, text=said)
+        return [Said(said), Ended(ok=True, text=said)]

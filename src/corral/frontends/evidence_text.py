@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from corral.frontends.columns import one_line, printable, table
+from corral.frontends.safe_text import one_line, printable, table
 from corral.model import AlteredTests, Attempt, Doubt, EvidenceRun, SteeringFile, TestChange
 from corral.model.flow import agent_and_model
 

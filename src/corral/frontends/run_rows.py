@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from corral.engine.engine import Engine
-from corral.frontends.columns import ago, table
+from corral.frontends.safe_text import ago, table
 from corral.model.server import RunSummary
 
 USUAL = 30

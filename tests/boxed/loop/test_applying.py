@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from corral.boxed.loop.answer_text import Edit, PatchEdit, ReplaceEdit, WholeFileEdit, parse
-from corral.boxed.loop.apply_changes import apply
 from corral.boxed.loop.patch import ModelHunk
+from corral.boxed.loop.text_mode import apply_changes
 from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.tries import tries
 
@@ -41,7 +41,7 @@ def test_each_kind_of_change(place: LoopWorkspace) -> None:
         PatchEdit("src/a.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),)),
         ReplaceEdit("fresh.txt", "", "made\n"),
     ]
-    assert [each.problem for each in apply(place, edits)] == ["", "", "", ""]
+    assert [each.problem for each in apply_changes(place, edits)] == ["", "", "", ""]
     assert (place.root / "src/a.py").read_text() == "eins\nzwei\n"
     assert (place.root / "docs/new.md").read_text() == "# New\n"
     assert (place.root / "fresh.txt").read_text() == "made\n"
@@ -49,10 +49,10 @@ def test_each_kind_of_change(place: LoopWorkspace) -> None:
 
 def test_renamed_and_deleted(place: LoopWorkspace) -> None:
     moved = PatchEdit("src/b.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),))
-    assert apply(place, [moved])[0].problem == ""
+    assert apply_changes(place, [moved])[0].problem == ""
     assert (place.root / "src/b.py").read_text() == "eins\ntwo\n"
     assert not (place.root / "src/a.py").exists()
-    assert apply(place, [PatchEdit(None, "src/b.py", (ModelHunk(1, ("eins", "two"), ()),))])[0].problem == ""
+    assert apply_changes(place, [PatchEdit(None, "src/b.py", (ModelHunk(1, ("eins", "two"), ()),))])[0].problem == ""
     assert not (place.root / "src/b.py").exists()
 
 
@@ -70,7 +70,7 @@ def test_renamed_and_deleted(place: LoopWorkspace) -> None:
     ],
 )
 def test_what_does_not_fit_changes_nothing_and_says_why(place: LoopWorkspace, edit: Edit, words: str) -> None:
-    [applied] = apply(place, [edit])
+    [applied] = apply_changes(place, [edit])
     assert words in applied.problem
     assert (place.root / "src/a.py").read_text() == "one\ntwo\n"
 
@@ -90,7 +90,7 @@ def test_bad_paths_are_refused(place: LoopWorkspace, name: str) -> None:
         PatchEdit(name, name, (ModelHunk(1, ("mine",), ("yours",)),)),
         PatchEdit(None, name, (ModelHunk(1, ("mine",), ()),)),
     ]
-    assert all(each.problem for each in apply(place, edits))
+    assert all(each.problem for each in apply_changes(place, edits))
     assert outside(place) == before
 
 
@@ -121,7 +121,7 @@ EDITS = some.one_of(
 @given(edits=some.lists(EDITS, max_size=6))
 def test_nothing_outside_is_ever_touched(place: LoopWorkspace, edits: list[Edit]) -> None:
     before = outside(place)
-    assert len(apply(place, edits)) == len(edits)
+    assert len(apply_changes(place, edits)) == len(edits)
     assert outside(place) == before
     assert (place.root / "inner").readlink() == Path("src")
 
@@ -130,5 +130,7 @@ def test_nothing_outside_is_ever_touched(place: LoopWorkspace, edits: list[Edit]
 @given(name=NAMES, text=TEXTS)
 def test_whatever_an_answer_says(place: LoopWorkspace, name: str, text: str) -> None:
     before = outside(place)
-    apply(place, parse(f"FILE: {name}\n```\n{text}\n```\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{text}\n+x\n").edits)
+    apply_changes(
+        place, parse(f"FILE: {name}\n```\n{text}\n```\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{text}\n+x\n").edits
+    )
     assert outside(place) == before

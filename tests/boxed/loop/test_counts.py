@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.boxed.loop.tools import counts
+from corral.boxed.loop.tools import testing
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ from corral.boxed.loop.tools import counts
     ],
 )  # fmt: skip
 def test_sums(runner: str, text: str, sums: tuple[int, int, int]) -> None:
-    assert counts.READERS[runner](text) == sums
+    assert testing.READERS[runner](text) == sums
 
 
-@pytest.mark.parametrize("runner", list(counts.READERS))
+@pytest.mark.parametrize("runner", list(testing.READERS))
 def test_nothing_is_nothing(runner: str) -> None:
-    assert counts.READERS[runner]("") == (0, 0, 0)
+    assert testing.READERS[runner]("") == (0, 0, 0)

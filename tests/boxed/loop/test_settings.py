@@ -3,7 +3,7 @@
 import pytest
 from pydantic_ai import exceptions as raised
 
-from corral.boxed.loop import provider_errors
+from corral.boxed.loop import session
 from corral.boxed.loop.settings import LoopSettings, Unready, ollama_url, read
 
 OPENAI = LoopSettings(provider="openai", model="gpt-5")
@@ -83,21 +83,21 @@ def refused(status: int, message: str) -> raised.ModelHTTPError:
     ],
 )
 def test_statuses_become_classes(status: int, message: str, kind: str) -> None:
-    failure = provider_errors.failure(refused(status, message), OPENAI)
+    failure = session.provider_failure(refused(status, message), OPENAI)
     assert (failure.kind, failure.message) == (kind, message)
 
 
 def test_trouble_on_the_way() -> None:
     lost = raised.ModelConnectionError("m", "Connection error.")
-    assert provider_errors.failure(lost, OPENAI).kind == "network"
+    assert session.provider_failure(lost, OPENAI).kind == "network"
     lost.__cause__ = OSError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
-    assert provider_errors.failure(lost, OPENAI).kind == "tls"
-    assert provider_errors.failure(raised.UnexpectedModelBehavior("odd"), OPENAI).kind == "bad_output"
+    assert session.provider_failure(lost, OPENAI).kind == "tls"
+    assert session.provider_failure(raised.UnexpectedModelBehavior("odd"), OPENAI).kind == "bad_output"
 
 
 def test_a_missing_model_of_ollama_is_one_command_away() -> None:
     settings = LoopSettings(provider="ollama", model="llama3.2")
-    assert provider_errors.failure(refused(404, "not found"), settings).hint == "ollama pull llama3.2"
+    assert session.provider_failure(refused(404, "not found"), settings).hint == "ollama pull llama3.2"
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_missing_model_of_ollama_is_one_command_away() -> None:
     ],
 )
 def test_endpoints_without_tools_are_known_by_their_words(message: str, expected: bool) -> None:
-    assert provider_errors.has_no_tools(refused(400, message)) is expected
+    assert session.has_no_tools(refused(400, message)) is expected

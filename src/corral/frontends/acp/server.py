@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw
 from corral.agents.formats.acp import wire
 from corral.agents.formats.acp.client_requests import read_opening
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.engine.machine_errors import explain
+from corral.engine.doctor import explain_machine_error
 from corral.frontends.acp import initialize, methods
 from corral.frontends.acp.client import Client
 from corral.frontends.acp.connection import MOST_LINE, TOO_LONG, Connection
@@ -148,7 +148,7 @@ class Server:
         self.connection.send(wire.refusal(number, code, words))
 
     def _refuse_error(self, number: Raw, method: str, error: Exception) -> None:
-        known = error if isinstance(error, CorralError | Refused) else refusal_of(error) or explain(error)
+        known = error if isinstance(error, CorralError | Refused) else refusal_of(error) or explain_machine_error(error)
         if known is None:
             sys.stderr.write(f"corral acp: {method[:80]}: {type(error).__name__}: {error}\n")
             known = Refused(INTERNAL, f"corral itself failed: {type(error).__name__}: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import re
 import sys
@@ -13,7 +14,6 @@ from typing import Any, cast
 import click
 
 from corral.engine.doctor import explain_machine_error
-from corral.frontends.cli.numbers import with_limits
 from corral.frontends.safe_text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
 from corral.version import __version__
@@ -72,9 +72,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("look", "Print all stored data as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }
-
-
 NO_TEXT = re.compile("[\ud800-\udfff]")  #: bytes of an argument that are no text
+MOST_NUMBER = 2**53  #: what JSON, SQLite and floating point hold alike
 
 
 class LazyCommands(click.Group):
@@ -187,3 +186,52 @@ def complain(message: str, hint: str, code: int) -> int:
 def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"see `{context.command_path} --help`" if context else "see `corral --help`"
+
+
+class _Whole(click.types.IntParamType):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = super().convert(value, param, ctx)
+        return number if abs(number) <= MOST_NUMBER else self.fail("the number is too large.", param, ctx)
+
+
+class _Range(click.IntRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = super().convert(value, param, ctx)
+        return number if abs(number) <= MOST_NUMBER else self.fail("the number is too large.", param, ctx)
+
+
+class _Real(click.types.FloatParamType):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = super().convert(value, param, ctx)
+        return (
+            number
+            if math.isfinite(number) and abs(number) <= MOST_NUMBER
+            else self.fail("no usable number.", param, ctx)
+        )
+
+
+class _RealRange(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = super().convert(value, param, ctx)
+        return (
+            number
+            if math.isfinite(number) and abs(number) <= MOST_NUMBER
+            else self.fail("no usable number.", param, ctx)
+        )
+
+
+def with_limits(command: click.Command) -> click.Command:
+    """Bound every number that a command, or one below it, takes."""
+    for param in command.params:
+        if type(param.type) is click.types.IntParamType:
+            param.type = _Whole()
+        elif type(param.type) is click.IntRange and param.type.max is None:
+            param.type = _Range(param.type.min, min_open=param.type.min_open, clamp=param.type.clamp)
+        elif type(param.type) is click.types.FloatParamType:
+            param.type = _Real()
+        elif type(param.type) is click.FloatRange:
+            old = param.type
+            param.type = _RealRange(old.min, old.max, min_open=old.min_open, max_open=old.max_open, clamp=old.clamp)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        with_limits(inner)
+    return command

@@ -15,8 +15,8 @@ import msgspec
 from corral.engine import demo_repository
 from corral.engine.engine import Engine
 from corral.frontends.cli import text as words
-from corral.frontends.cli.display import display
 from corral.frontends.cli.evidence import comparison
+from corral.frontends.cli.foreground import display
 from corral.model import Request, Run
 from corral.model.merge import MergeRequest
 from corral.model.money import Budget

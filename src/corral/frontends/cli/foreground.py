@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,8 +15,7 @@ import click
 
 from corral.engine.engine import Engine
 from corral.frontends.cli import text
-from corral.frontends.cli.display import display
-from corral.frontends.cli.progress import Plain
+from corral.frontends.cli.progress import Plain, Silent
 from corral.frontends.cli.user_name import current_user
 from corral.model import OPEN, Entry, Run, document
 
@@ -100,3 +100,14 @@ def exit_code(run: Run) -> int:
     if run.status in OPEN or run.merge.status == "conflict" or run.merge.others:
         return 3
     return EXIT_CODES.get(run.status, 1)
+
+
+def display(engine: Engine | None = None, *, quiet: bool) -> Plain:
+    """Choose by where the words go."""
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        from corral.frontends.cli.terminal import Terminal  # noqa: PLC0415 -- slow to load, and rarely needed
+
+        return Terminal(engine)
+    return Plain(engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -13,11 +14,13 @@ import msgspec
 from corral.frontends import run_rows
 from corral.frontends.cli import text as words
 from corral.frontends.cli.run_argument import engine, list_run_ids, run_argument
+from corral.frontends.cli.text import printable
 from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.safe_text import patch_sink
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
+from corral.model.merge import Hunks
 from corral.model.money import notional_words
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -165,10 +168,8 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
 
     with engine() as opened:
         if hunks:
-            from corral.frontends.cli import hunk_text  # noqa: PLC0415
-
             cut = asyncio.run(opened.merges.hunks(run, attempt))
-            click.echo(msgspec.json.encode(cut).decode() if as_json else "\n".join(hunk_text.lines(cut)))
+            click.echo(msgspec.json.encode(cut).decode() if as_json else "\n".join(hunk_lines(cut)))
             return
         if stat or as_json:
             found = opened.work.changed_by(run, attempt)
@@ -235,3 +236,16 @@ def export(run: str | None, recording: str | None, attempt: str | None) -> int:
     for trouble in troubles:
         click.echo(trouble, err=True)
     return 1 if troubles or sound != "ok" else 0
+
+
+def hunk_lines(changes: Sequence[Hunks]) -> Iterator[str]:
+    """Yield what each attempt changed; what stands before a hunk is what `corral merge --take` calls it."""
+    for change in changes:
+        yield f"attempt {change.attempt} ({change.agent})"
+        for file in change.files:
+            path = printable(file.path)
+            if file.whole:
+                yield f"{path}   only as a whole: {file.whole}"
+            for hunk in file.hunks:
+                yield f"{path}#{hunk.number}   {printable(hunk.head)}"
+                yield from (f"  {printable(line)}" for line in hunk.text.removesuffix("\n").split("\n"))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from corral.engine.views.run_document import total_cost
-from corral.frontends import columns, evidence_text
+from corral.frontends import evidence_text, safe_text
 from corral.frontends.safe_text import colour_text
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 from corral.model.events import (
@@ -39,11 +39,11 @@ from corral.model.flow import short
 from corral.model.review import Comment
 
 ago, one_line, printable, table, width = (
-    columns.ago,
-    columns.one_line,
-    columns.printable,
-    columns.table,
-    columns.width,
+    safe_text.ago,
+    safe_text.one_line,
+    safe_text.printable,
+    safe_text.table,
+    safe_text.width,
 )
 
 COLOURS = {

@@ -14,8 +14,7 @@ import msgspec
 from corral.engine.engine import Engine
 from corral.engine.views.presence import Presence, WorkingAttempt
 from corral.frontends.cli import text as words
-from corral.frontends.cli.display import display
-from corral.frontends.cli.foreground import exit_code
+from corral.frontends.cli.foreground import display, exit_code
 from corral.frontends.cli.look import engine, json_option, run_argument
 from corral.model import Run, document
 from corral.model.events import RunEvent, StoredEvent

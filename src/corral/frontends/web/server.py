@@ -23,8 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from corral.engine.engine import Engine
 from corral.frontends.web import logs, policy
 from corral.frontends.web.app import create
-from corral.frontends.web.app_state import ServerSettings, Site
-from corral.frontends.web.limits import Limiter
+from corral.frontends.web.app_state import Limiter, ServerSettings, Site
 from corral.frontends.web.mcp import McpMount
 from corral.frontends.web.running_merges import RunningMerges
 from corral.frontends.web.streams import Hub

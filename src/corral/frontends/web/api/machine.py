@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 from fastapi import APIRouter
 from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
 from corral.engine.doctor import AgentReport, Doctor
-from corral.frontends.web import metrics
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.bodies import OPEN, answer, gives
@@ -49,7 +50,7 @@ async def health(site: CurrentSite, _: Reader) -> Response:
 @router.get("/metrics", responses={200: {"description": "Prometheus text.", "content": {"text/plain": {}}}})
 async def show_metrics(site: CurrentSite, _: Reader) -> Response:
     """Give numbers as Prometheus reads them."""
-    return PlainTextResponse(metrics.text(site), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return PlainTextResponse(metrics_text(site), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @open_router.get("/health/live", responses=gives(dict[str, str]), openapi_extra=OPEN)
@@ -83,3 +84,39 @@ def _health(site: Site) -> Health:
     down = parts["store"].startswith("down") or parts["foreman"].startswith("down")
     good = all(words == "ok" for words in parts.values())
     return Health(status="down" if down else "ok" if good else "degraded", version=__version__, parts=parts)
+
+
+def metrics_text(site: Site) -> str:
+    """Return all numbers; those of runs and attempts are of the whole store."""
+    engine = site.engine
+    queue = engine.queue.state(1)
+    runs = engine.history.run_counts()
+    return "".join(
+        (
+            _gauge("corral_info", "What serves.", [({"version": __version__}, 1)]),
+            _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in runs.items()]),
+            _gauge("corral_queue_waiting", "Runs that wait to be taken up.", [({}, queue.count)]),
+            _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
+            _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
+            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.active))]),
+            _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
+            _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
+            _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),
+            engine.money.metrics(engine.settings.load(Path()).budget),
+        )
+    )  # fmt: skip
+
+
+def _gauge(name: str, words: str, values: Iterable[tuple[dict[str, str], float]], kind: str = "gauge") -> str:
+    lines = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+    lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in values]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: dict[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
