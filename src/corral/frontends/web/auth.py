@@ -1,4 +1,4 @@
-"""The caller of the server and what it may do: a bearer token, or the cookie of a browser that showed one."""
+"""Authentication of callers: a bearer token, or the cookie of a browser that showed one, with a CSRF token."""
 
 from __future__ import annotations
 
@@ -8,38 +8,19 @@ from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import Depends
-from msgspec import Struct
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from corral.engine.tokens import csrf_of
 from corral.frontends.web.app_state import Site, site_of
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
-from corral.model.server import AccessScope, Token
+from corral.model.server import AccessScope
 
 COOKIE = "corral_login"
 SAFE = ("GET", "HEAD", "OPTIONS")
 HINT = "Authorization: Bearer TOKEN; make one: corral token new"
-
-
-class Caller(Struct, frozen=True):
-    """Who asks."""
-
-    token: Token
-    cookie: str | None = None
-
-    @property
-    def by(self) -> str:
-        """How it is kept with what they ordered."""
-        return f"token {self.token.name}"
-
-    def needs(self, scope: AccessScope) -> None:
-        if not self.token.may(scope):
-            raise RefusedRequest(
-                403, "scope", f"this token may not do that: it lacks the scope `{scope}`",
-                hint=f"corral token new --scope {scope}",
-            )  # fmt: skip
 
 
 def identify(connection: HTTPConnection) -> Caller:

@@ -15,7 +15,8 @@ from corral.engine.engine import Engine
 from corral.engine.queue.supervisor import RunSupervisor
 from corral.frontends.web import policy
 from corral.frontends.web.app_state import site_of
-from corral.frontends.web.auth import HINT, Caller, identify
+from corral.frontends.web.auth import HINT, identify
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request, Run, RunPlan
 from corral.model.errors import BadRequest

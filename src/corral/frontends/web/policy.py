@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from corral.frontends.web.auth import Caller
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request, RunPlan
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from corral.engine.engine import Engine, Watch
 from corral.engine.views.run_document import moment
-from corral.frontends.web.auth import Caller
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.frontends.web.wire import StreamConnection, chunk, message
 from corral.model import OPEN

@@ -16,8 +16,9 @@ from corral.engine.queue.triggers import TooManyStarts, occasion
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, Word, request_of
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Admin, Caller, Reader
+from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request as RunRequest
 from corral.model import Run

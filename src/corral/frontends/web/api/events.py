@@ -15,8 +15,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import CurrentSite, Site, site_of
-from corral.frontends.web.auth import Caller, Reader, identify_socket
+from corral.frontends.web.auth import Reader, identify_socket
 from corral.frontends.web.bodies import answer, gives
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.guard import deny
 from corral.frontends.web.problems import of_error
 from corral.frontends.web.streams import Hub, Viewer, encode_event, follow

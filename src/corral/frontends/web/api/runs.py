@@ -12,8 +12,9 @@ from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, request_of
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Caller, Reader, Runner
+from corral.frontends.web.auth import Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Run, RunPlan
 from corral.model.errors import BadRequest

@@ -16,7 +16,8 @@ from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Caller, Reader, Runner, form
+from corral.frontends.web.auth import Reader, Runner, form
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
 from corral.model import Request as RunRequest
 from corral.model.errors import BadFlow, CorralError

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from corral.engine.tokens import csrf_of
 from corral.frontends.web.app_state import site_of
-from corral.frontends.web.auth import Caller
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import text
 from corral.version import __version__
 

@@ -16,8 +16,9 @@ from corral.engine.views.run_page import RunView
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Caller, Reader, Runner, form
+from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.bodies import answer
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame, run_actions
 from corral.frontends.web.pages import text as words
 from corral.frontends.web.streams import encode_event

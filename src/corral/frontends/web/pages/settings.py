@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from corral.engine.tokens import IssuedToken
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Admin, Caller, Reader, form
+from corral.frontends.web.auth import Admin, Reader, form
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
 from corral.model.server import SCOPES, WebhookRecord
