@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from corral.engine.plugins import list_plugins
-from corral.frontends import columns
+from corral.frontends import safe_text
 from corral.frontends.cli.look import json_option
 
 NONE = "no plug-in is installed; a package brings one by the entry points corral.agents or corral.scorers"
@@ -31,4 +31,4 @@ def list_(*, as_json: bool) -> None:
             (each.kind, each.name, f"{each.package or '-'} {each.version or ''}".strip(), each.problem or each.object)
             for each in found
         ]
-        click.echo("\n".join(columns.table(("KIND", "NAME", "PACKAGE", "OBJECT, OR WHAT IS WRONG"), rows)))
+        click.echo("\n".join(safe_text.table(("KIND", "NAME", "PACKAGE", "OBJECT, OR WHAT IS WRONG"), rows)))
