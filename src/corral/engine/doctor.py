@@ -61,7 +61,7 @@ class DoctorPart(Struct, frozen=True, kw_only=True):
 
 class Doctor(Struct, frozen=True, kw_only=True):
     ok: bool
-    ready: bool  #: the default agent can start: it is installed, answers, and a key or login is seen
+    ready: bool  #: the default agent can start: it is installed, and a key or login is seen
     next: str  #: the one command that helps, or the first run
     why: str = ""  #: it is not ready
     agents: tuple[AgentReport, ...]
