@@ -23,7 +23,8 @@ ONE_FOR_ALL = "gives the same answer whatever it is given"
 ASKS_FOR_ONE = re.compile(
     r"(?i)\b(always|never|constant|stub|disabl|remov|drop|deprecat|no longer|hard-?cod|fixed (value|number|text))"
 )
-MOST_CASES = 300  #: of all tests
+MOST_CASES = 60  #: of all tests
+MOST_LINES = 1500  #: new ones, of all files
 MOST_DATA = 10  #: files of the product that are no code
 LONGEST = 400  #: characters of a line that are looked at
 LARGEST = 100_000  #: of one file
@@ -59,9 +60,11 @@ def doubts_about_answers(
     several = _several_inputs([pair for text in texts for pair in _calls(text)][:MOST_CASES])
     files = [*_product_files(work)]
     found: list[Doubt] = _special_cases(texts, files, task)
+    left = MOST_LINES
     for path, base, now in files:
         lines = [line[:LONGEST] for line in now.splitlines()]
-        places = _new_code(path, base, now)
+        places = _new_code(path, base, now)[:left]
+        left -= len(places)
         code = roles.is_code(path)
         hits = (number for number in places if _is_answer(lines, number, echoes, several, code=code))
         if (number := next(hits, None)) is not None:
