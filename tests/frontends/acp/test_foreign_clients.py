@@ -25,9 +25,6 @@ class SdkClient:
         self.kinds: list[str] = []
         self.said = ""
 
-    def on_connect(self, conn: Any) -> None:
-        """Need nothing of the connection."""
-
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         assert session_id
         self.kinds.append(update.session_update)
