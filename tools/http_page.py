@@ -13,8 +13,9 @@ from corral.frontends.web.app import api
 TEXT = """\
 # The HTTP API
 
-What `GET /api/v1/openapi.json` of a running [server](../guides/server.md) says in full, with the form of every body;
-the tests hold every operation against it. Errors are `application/problem+json` with `detail`, `code` and `hint`.
+This page summarizes `GET /api/v1/openapi.json` of a running [server](../guides/server.md), which also has the
+schema of every body. The tests check every operation against it. Errors are
+`application/problem+json` with `detail`, `code` and `hint`.
 
 {tables}
 """
@@ -29,7 +30,8 @@ def page() -> str:
         for method, operation in methods.items():
             groups.setdefault(operation["tags"][0], []).append(_row(method, path, operation))
     tables = [
-        f"## {name}\n\n| | | takes | gives |\n|---|---|---|---|\n" + "\n".join(rows) for name, rows in groups.items()
+        f"## {name}\n\n| operation | purpose | takes | returns |\n|---|---|---|---|\n" + "\n".join(rows)
+        for name, rows in groups.items()
     ]
     return TEXT.format(tables="\n\n".join(tables))
 

@@ -39,24 +39,24 @@ class ActArguments(Arguments, frozen=True):
 class SubtaskArguments(Arguments, frozen=True):
     """One of several tasks."""
 
-    task: Annotated[Text, Meta(description="What is to be done.")]
-    id: Annotated[str, Meta(description="Its name, for depends_on.  [task-1, task-2 ...]")] = ""
+    task: Annotated[Text, Meta(description="The task.")]
+    id: Annotated[str, Meta(description="Its name, for depends_on.  [default: task-1, task-2 ...]")] = ""
     depends_on: Annotated[
         tuple[str, ...], Meta(description="Ids of tasks that must be done first; it starts from their work.")
     ] = ()
-    agent: Annotated[str, Meta(description="Who does it: NAME or NAME:MODEL.")] = ""
-    role: Annotated[str, Meta(description="Who it is to be: developer, reviewer, architect ...")] = ""
+    agent: Annotated[str, Meta(description="Agent: NAME or NAME:MODEL.")] = ""
+    role: Annotated[str, Meta(description="Role: developer, reviewer, architect ...")] = ""
     checks: Annotated[tuple[str, ...], Meta(description="Commands that must succeed on its result.")] = ()
-    files: Annotated[tuple[str, ...], Meta(description="Files it is about.")] = ()
+    files: Annotated[tuple[str, ...], Meta(description="Files that the task is about.")] = ()
 
 
 class ExecuteArguments(ActArguments, frozen=True):
-    path: Annotated[str, Meta(description="The repository (or plain folder): an absolute path is best.", min_length=1)]
-    task: Annotated[Text, Meta(description="What is to be done, with all an agent needs to know.")] = ""
-    task_type: Annotated[
-        TaskType | UnsetType, Meta(description="The kind of task; `test` may change existing tests.")
-    ] = UNSET
-    files: Annotated[tuple[str, ...], Meta(description="Files the task is about.")] = ()
+    path: Annotated[str, Meta(description="Repository (or plain folder), best as an absolute path.", min_length=1)]
+    task: Annotated[Text, Meta(description="The task, with everything that an agent needs to know.")] = ""
+    task_type: Annotated[TaskType | UnsetType, Meta(description="Type of task; `test` may change existing tests.")] = (
+        UNSET
+    )
+    files: Annotated[tuple[str, ...], Meta(description="Files that the task is about.")] = ()
     strategy: Annotated[
         RunStrategy | UnsetType,
         Meta(
@@ -64,47 +64,43 @@ class ExecuteArguments(ActArguments, frozen=True):
             "parallel: several tasks, side by side or in the order of their depends_on."
         ),
     ] = UNSET
-    force_agent: Annotated[str, Meta(description="The role to use: developer, reviewer, architect, or an own one.")] = (
-        ""
-    )
-    force_model: Annotated[str, Meta(description="The model, as the agent calls it.")] = ""
+    force_agent: Annotated[str, Meta(description="Role: developer, reviewer, architect, or your own.")] = ""
+    force_model: Annotated[str, Meta(description="Model, by the agent's name for it.")] = ""
     force_runtime: Annotated[
-        str, Meta(description="The agent: a name of engine_runtimes; also claude-code, open-code, cli.")
+        str, Meta(description="Agent: a name of engine_runtimes; also claude-code, open-code, cli.")
     ] = ""
-    max_tokens: Annotated[int | UnsetType, Meta(description="Stop when it has used so many tokens.")] = UNSET
-    max_cost: Annotated[float | UnsetType, Meta(description="Stop when it has cost this much, in USD.")] = UNSET
+    max_tokens: Annotated[int | UnsetType, Meta(description="Maximum number of tokens.")] = UNSET
+    max_cost: Annotated[float | UnsetType, Meta(description="Maximum cost in USD.")] = UNSET
     context: Annotated[
-        dict[str, Any] | Text, Meta(description="More the agent should know: text, or values by name.")
+        dict[str, Any] | Text, Meta(description="More information for the agent: text, or values by name.")
     ] = field(default_factory=dict[str, Any])
     tasks: Annotated[
         tuple[SubtaskArguments, ...], Meta(description="Several tasks instead of one: side by side, or by depends_on.")
     ] = ()
-    agents: Annotated[
-        tuple[Agent, ...], Meta(description="Several are a race for one task: each in a workspace of its own.")
-    ] = ()
+    agents: Annotated[tuple[Agent, ...], Meta(description="Several race for one task, each in its own workspace.")] = ()
     checks: Annotated[
-        tuple[str, ...], Meta(description="Commands that must succeed on the result, e.g. `pytest -q`: the proof.")
+        tuple[str, ...], Meta(description="Commands that must succeed on the result, such as `pytest -q`.")
     ] = ()
-    parent: Annotated[str, Meta(description="Go on from the work of this run, instead of the last commit.")] = ""
+    parent: Annotated[str, Meta(description="Start from the work of this run instead of the last commit.")] = ""
     background: Annotated[
-        bool, Meta(description="Return at once; look with engine_result. It goes on when you are gone.")
+        bool, Meta(description="Return at once; poll with engine_result. The run continues after you disconnect.")
     ] = False
-    timeout: Annotated[str, Meta(description="Wall clock for each try: 90s, 20m, 2h.  [60m]")] = ""
-    read_only: Annotated[bool, Meta(description="Changing nothing is success: reviews, questions.")] = False
-    name: Annotated[str | None, Meta(description="A name for the run, to find it by.")] = None
-    labels: Annotated[dict[str, str], Meta(description="Labels for the run, to find it by.")] = field(
+    timeout: Annotated[str, Meta(description="Maximum wall clock time of each try: 90s, 20m, 2h.  [default: 60m]")] = ""
+    read_only: Annotated[bool, Meta(description="Succeed without changes: reviews, questions.")] = False
+    name: Annotated[str | None, Meta(description="Name of the run.")] = None
+    labels: Annotated[dict[str, str], Meta(description="Labels of the run, for filters.")] = field(
         default_factory=dict[str, str]
     )
 
 
 class StatusArguments(Arguments, frozen=True):
-    run: Annotated[str, Meta(description="Only about this run; without it: about everything.")] = ""
+    run: Annotated[str, Meta(description="Only this run.  [default: everything]")] = ""
 
 
 class BudgetArguments(Arguments, frozen=True):
     action: Annotated[
         Literal["get", "set", "reset"] | UnsetType,
-        Meta(description="set needs an amount; reset takes away limits that were set by hand (not the ceiling)."),
+        Meta(description="set needs an amount; reset removes limits that were set by hand (not the ceiling)."),
     ] = UNSET
     max_cost: Annotated[float | UnsetType, Meta(description="USD a day, for all runs together.")] = UNSET
     per_run: Annotated[float | UnsetType, Meta(description="USD for each run.")] = UNSET
@@ -138,7 +134,7 @@ class InterruptArguments(ActArguments, frozen=True):
 
 class ResumeArguments(ActArguments, frozen=True):
     run: RunName
-    background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+    background: Annotated[bool, Meta(description="Return at once; poll with engine_result.")] = False
 
 
 class CommentArguments(ActArguments, frozen=True):
@@ -161,48 +157,48 @@ class ReviseArguments(ActArguments, frozen=True):
 
 
 class ListRunsArguments(Arguments, frozen=True):
-    status: Annotated[tuple[Status, ...], Meta(description="Only runs of these statuses.")] = ()
+    status: Annotated[tuple[Status, ...], Meta(description="Only runs with these statuses.")] = ()
     label: Annotated[tuple[str, ...], Meta(description="Only runs with these labels: KEY or KEY=VALUE.")] = ()
     repo: Annotated[str, Meta(description="Only runs of this repository.")] = ""
     agent: Annotated[str, Meta(description="Only runs in which this agent made an attempt.")] = ""
     unmerged: Annotated[bool, Meta(description="Only runs whose work is not merged.")] = False
-    since: Annotated[str, Meta(description="Only runs begun since then: 2d, 12h, or ISO 8601.")] = ""
+    since: Annotated[str, Meta(description="Only runs started since then: 2d, 12h, or ISO 8601.")] = ""
     limit: Count = 20
 
 
 class RenameArguments(ActArguments, frozen=True):
     run: RunName
-    name: Annotated[str, Meta(description="Its new name; empty: it has none any more.")]
+    name: Annotated[str, Meta(description="New name; an empty one removes it.")]
 
 
 class OutputArguments(Arguments, frozen=True):
     run: RunName
-    since: Annotated[int, Meta(description="Only what came after this number; `next` of the last answer.", ge=0)] = 0
+    since: Annotated[int, Meta(description="Only events after this number; use `next` of the last answer.", ge=0)] = 0
     filter: Annotated[
         str,
-        Meta(description="Words to find; `a|b` is either, `a.*b` is a before b. Case is not minded.", max_length=1000),
+        Meta(description="Words to find; `a|b` is either, `a.*b` is a before b. Case is ignored.", max_length=1000),
     ] = ""
     types: Annotated[
         tuple[str, ...], Meta(description="Only events of these types: said, called_tool, checked ...")
     ] = ()
     limit: Count = 100
-    wait: Annotated[Seconds, Meta(description="If there is nothing new, wait up to so many seconds.")] = 0.0
+    wait: Annotated[Seconds, Meta(description="Maximum seconds to wait for new events.")] = 0.0
 
 
 class ResultArguments(Arguments, frozen=True):
     run: RunName
-    wait: Annotated[Seconds, Meta(description="Wait up to so many seconds for its end.")] = 0.0
+    wait: Annotated[Seconds, Meta(description="Maximum seconds to wait for its end.")] = 0.0
 
 
 class DiffArguments(Arguments, frozen=True):
     run: RunName
-    attempt: Annotated[str, Meta(description="Of this attempt.  [the winner, or the last with a change]")] = ""
-    limit: Annotated[int, Meta(description="At most so many bytes.", ge=1, le=1 << 20)] = 100_000
+    attempt: Annotated[str, Meta(description="Attempt.  [default: the winner, or the last with a change]")] = ""
+    limit: Annotated[int, Meta(description="Maximum number of bytes.", ge=1, le=1 << 20)] = 100_000
 
 
 class SelectArguments(Arguments, frozen=True):
     run: RunName
-    attempt: Annotated[str, Meta(description="Make this one the winner; without it they are only compared.")] = ""
+    attempt: Annotated[str, Meta(description="Attempt to make the winner; without it, only compare.")] = ""
 
     @property
     def scope(self) -> AccessScope:
@@ -213,11 +209,11 @@ class MergeArguments(Arguments, frozen=True):
     run: RunName
     action: Annotated[
         Literal["merge", "preview", "undo", "abort"],
-        Meta(description="preview changes nothing; abort gives a conflict up."),
+        Meta(description="preview changes nothing; abort ends a merge with conflicts."),
     ] = "merge"
-    strategy: Annotated[MergeStrategy, Meta(description="auto lands only what goes together.")] = "auto"
-    into: Annotated[str, Meta(description="The branch.  [the one the run started from]")] = ""
-    pick: Annotated[str, Meta(description="This attempt instead of the winner.")] = ""
+    strategy: Annotated[MergeStrategy, Meta(description="auto merges only without conflicts.")] = "auto"
+    into: Annotated[str, Meta(description="Target branch.  [default: the branch the run started from]")] = ""
+    pick: Annotated[str, Meta(description="Attempt to merge instead of the winner.")] = ""
 
     @property
     def scope(self) -> AccessScope:
@@ -226,25 +222,23 @@ class MergeArguments(Arguments, frozen=True):
 
 class SteerArguments(ActArguments, frozen=True):
     run: RunName
-    text: Annotated[Text, Meta(description="What the agents at work are to be told.", min_length=1)]
+    text: Annotated[Text, Meta(description="Message to the agents at work.", min_length=1)]
 
 
 class AnswerArguments(ActArguments, frozen=True):
-    id: Annotated[str, Meta(description="The number of the question; engine_status lists them.", min_length=1)]
-    answer: Annotated[Text, Meta(description="What the person said: one of its choices, or words.", min_length=1)]
+    id: Annotated[str, Meta(description="Number of the question; engine_status lists them.", min_length=1)]
+    answer: Annotated[Text, Meta(description="The user's answer: one of the choices, or text.", min_length=1)]
 
 
 class FlowArguments(Arguments, frozen=True):
     action: Literal["check", "run"]
-    path: Annotated[str, Meta(description="The repository.", min_length=1)]
-    file: Annotated[str, Meta(description="The flow file, inside the repository.")] = ""
-    flow: Annotated[Text, Meta(description="Or the flow itself, as YAML or JSON.")] = ""
-    inputs: Annotated[dict[str, Any], Meta(description="Values for its inputs.")] = field(
-        default_factory=dict[str, Any]
-    )
-    agents: Annotated[tuple[Agent, ...], Meta(description="For nodes that name none.")] = ()
-    max_cost: Annotated[float | UnsetType, Meta(description="USD for the whole flow.")] = UNSET
-    background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+    path: Annotated[str, Meta(description="Repository.", min_length=1)]
+    file: Annotated[str, Meta(description="Flow file, inside the repository.")] = ""
+    flow: Annotated[Text, Meta(description="The flow itself, as YAML or JSON, instead of a file.")] = ""
+    inputs: Annotated[dict[str, Any], Meta(description="Values of its inputs.")] = field(default_factory=dict[str, Any])
+    agents: Annotated[tuple[Agent, ...], Meta(description="Agents for nodes without one.")] = ()
+    max_cost: Annotated[float | UnsetType, Meta(description="Maximum cost of the whole flow in USD.")] = UNSET
+    background: Annotated[bool, Meta(description="Return at once; poll with engine_result.")] = False
 
     @property
     def scope(self) -> AccessScope:

@@ -48,9 +48,9 @@ from corral.version import __version__
 
 ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
 INSTRUCTIONS = (
-    "Corral has coding agents do tasks in private copies of a repository, in sandboxes, and proves it by checks. "
+    "Corral runs coding agents on tasks in private copies of a repository, in sandboxes, and checks the results. "
     "Delegate with engine_execute (give `checks`); look with engine_diff; ask the user, then engine_merge. Long work: "
-    "background true, then engine_result with wait. What waits for the user is in engine_status."
+    "background true, then engine_result with wait. engine_status lists what waits for the user."
 )
 RUNS_ADDRESS = "corral://runs"
 MOST_LISTED = 50

@@ -82,28 +82,28 @@ TABLE: dict[str, ToolEntry] = {
     "engine_execute": ToolEntry(
         title="Have agents do a task",
         about=(
-            "Have a coding agent do a task in a private copy of a repository, in a sandbox, and prove the result by "
-            "checks. The user's checkout is not touched: the work is on a branch, to be landed by engine_merge. "
-            "Several agents race for one task; several tasks go side by side or by depends_on. Waits for the end, with "
-            "progress, unless background. Gives the run document; `done` means that all checks passed."
+            "Run a coding agent on a task in a private copy of a repository, in a sandbox, and check the result with "
+            "`checks`. The user's checkout does not change: the work is on a branch; engine_merge merges it. "
+            "Several agents race for one task; several tasks run side by side or by depends_on. Waits for the end, "
+            "with progress, unless background. Returns the run document; `done` means that all checks passed."
         ),
         takes=arguments.ExecuteArguments,
         gives=(Run,),
         does=act_tools.execute,
     ),
     "engine_status": ToolEntry(
-        title="How things stand",
-        about="What runs, what waits for the user's answer, what was spent, which agents can run; or one run whole.",
+        title="Status",
+        about="Show what runs, what waits for the user's answer, the cost, which agents can run; or one run in full.",
         takes=arguments.StatusArguments,
         gives=(responses.StatusReply,),
         does=look_tools.status,
         looks=True,
     ),
     "engine_budget": ToolEntry(
-        title="Money: limits and spending",
+        title="Budget: limits and cost",
         about=(
-            "Show what was spent and the limits that hold for all runs together; set one or reset those set by hand. "
-            "Kept with who did it. Raise a limit only if the user said so."
+            "Show the cost and the limits for all runs together; set one, or reset those set by hand. "
+            "Corral records who did it. Raise a limit only if the user said so."
         ),
         takes=arguments.BudgetArguments,
         gives=(responses.BudgetReply,),
@@ -120,14 +120,14 @@ TABLE: dict[str, ToolEntry] = {
     ),
     "engine_rename": ToolEntry(
         title="Name a run",
-        about="Give a run a name, to find it by in lists.",
+        about="Give a run a name, shown in lists.",
         takes=arguments.RenameArguments,
         gives=(Run,),
         does=act_tools.rename,
     ),
     "engine_result": ToolEntry(
         title="Result of a run",
-        about="Give the run document: status, attempts, checks, cost, output, branch. `wait` waits for its end.",
+        about="Return the run document: status, attempts, checks, cost, output, branch. `wait` waits for its end.",
         takes=arguments.ResultArguments,
         gives=(Run,),
         does=look_tools.result,
@@ -135,7 +135,7 @@ TABLE: dict[str, ToolEntry] = {
     ),
     "engine_output": ToolEntry(
         title="What agents said and did",
-        about="Give the events of a run, oldest first; go on with since = next.",
+        about="Return the events of a run, oldest first; continue with since = next.",
         takes=arguments.OutputArguments,
         gives=(responses.EventsReply,),
         does=look_tools.output,
@@ -143,7 +143,7 @@ TABLE: dict[str, ToolEntry] = {
     ),
     "engine_diff": ToolEntry(
         title="Change of a run",
-        about="Give the change that a run made, as a patch: look at it before you merge.",
+        about="Return the change of a run as a patch: read it before you merge.",
         takes=arguments.DiffArguments,
         gives=(responses.DiffReply,),
         does=look_tools.diff,
@@ -151,16 +151,16 @@ TABLE: dict[str, ToolEntry] = {
     ),
     "engine_select": ToolEntry(
         title="Compare attempts, choose one",
-        about="Compare the attempts of a run: checks, change, cost, place. With `attempt`: make that one the winner.",
+        about="Compare the attempts of a run: checks, change, cost, rank. With `attempt`: make that one the winner.",
         takes=arguments.SelectArguments,
         gives=(Comparison, Run),
         does=act_tools.select,
     ),
     "engine_merge": ToolEntry(
-        title="Land the work of a run",
+        title="Merge the work of a run",
         about=(
-            "Land a run's work on its branch: checked once more on the merged tree; a conflict or an unclean checkout "
-            "moves nothing. preview changes nothing, undo takes a merge back exactly. Ask the user before you merge."
+            "Merge a run's work into its branch, after checking the merged tree; a conflict or a dirty checkout "
+            "moves nothing. preview changes nothing, undo reverts a merge exactly. Ask the user before you merge."
         ),
         takes=arguments.MergeArguments,
         gives=(Run, responses.MergePreviewReply),
@@ -169,15 +169,15 @@ TABLE: dict[str, ToolEntry] = {
     ),
     "engine_interrupt": ToolEntry(
         title="Stop a run",
-        about="Stop a run, whoever drives it: its agents are ended, their work is kept; gives the partial result.",
+        about="Stop a run of any process: end its agents, keep their work, and return the partial result.",
         takes=arguments.InterruptArguments,
         gives=(Run,),
         does=act_tools.interrupt,
         breaks=True,
     ),
     "engine_resume": ToolEntry(
-        title="Go on with a run",
-        about="Go on with a run that was cut off or waits; what is finished is not done again.",
+        title="Resume a run",
+        about="Resume a run that was interrupted or waits; finished nodes are not repeated.",
         takes=arguments.ResumeArguments,
         gives=(Run,),
         does=act_tools.resume,
@@ -200,29 +200,29 @@ TABLE: dict[str, ToolEntry] = {
         does=act_tools.revise,
     ),
     "engine_steer": ToolEntry(
-        title="Tell agents at work something",
-        about="Give the agents of a run a follow-up prompt while they work; says what became of it.",
+        title="Send agents a message",
+        about="Send the agents of a run a follow-up prompt while they work, and report its delivery.",
         takes=arguments.SteerArguments,
         gives=(responses.OutcomeReply,),
         does=act_tools.steer,
     ),
     "engine_answer": ToolEntry(
         title="Answer a question",
-        about="Answer what waits for the user (engine_status: waiting). Only with what the user said: ask them first.",
+        about="Answer a question to the user (engine_status: waiting). Pass on only the user's words: ask them first.",
         takes=arguments.AnswerArguments,
         gives=(responses.OutcomeReply,),
         does=act_tools.answer,
     ),
     "engine_flow": ToolEntry(
         title="Check or run a flow",
-        about="Check a flow file (a graph of tasks, gates, merges): all mistakes with their lines; or carry it out.",
+        about="Check a flow file (a graph of tasks, gates, merges) and report mistakes with their lines; or run it.",
         takes=arguments.FlowArguments,
         gives=(Run, responses.FlowCheckReply),
         does=act_tools.flow,
     ),
     "engine_runtimes": ToolEntry(
         title="Agents that can run",
-        about="List the agents: version, login, models, what each can do, and what helps where one is missing.",
+        about="List the agents: version, login, models, abilities, and how to install a missing one.",
         takes=arguments.NoArguments,
         gives=(responses.RuntimesReply,),
         does=look_tools.runtimes,

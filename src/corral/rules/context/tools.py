@@ -18,7 +18,8 @@ MOST_QUESTION = 4000
 MOST_TASK = 100_000
 MOST_RESULT_BYTES = 256 << 10
 Wait = Annotated[
-    float, Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for it if it is not there yet; ask again.")
+    float,
+    Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for it if it is not there yet; then ask again."),
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Optional = Annotated[str, Meta(max_length=200)]
@@ -33,40 +34,40 @@ Id = str | int
 
 
 class ReportProgress(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tell the person what you are doing now, in one line; it is shown live. Use it at every larger step."""
+    """Tell the user what you are doing now, in one line, shown live. Use it at every larger step."""
 
     text: Annotated[str, Meta(min_length=1, max_length=MOST_PROGRESS)]
-    percent: Annotated[float, Meta(ge=0, le=100, description="How much of it is done.")] = 0.0
+    percent: Annotated[float, Meta(ge=0, le=100, description="Percentage that is done.")] = 0.0
 
 
 class AskPerson(Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask the person who started this run something you cannot find out yourself.
+    """Ask the user who started this run something that you cannot find out yourself.
 
-    Give the default that you go on with if nobody answers before the deadline. If the answer is not there yet, go on
+    Give the default that you will use without an answer before the deadline. If there is no answer yet, continue
     with other work and call read_answer later.
     """
 
     question: Annotated[str, Meta(min_length=1, max_length=MOST_QUESTION)]
-    default: Annotated[str, Meta(max_length=MOST_QUESTION, description="What holds if nobody answers.")]
+    default: Annotated[str, Meta(max_length=MOST_QUESTION, description="The answer if the user gives none.")]
     deadline_minutes: Annotated[float, Meta(ge=0.1, le=1440)] = 10.0
     wait_seconds: Wait = LONGEST_WAIT_SECONDS
 
 
 class ReadAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """Look whether the person has answered a question of yours, by the `ask` that ask_person returned."""
+    """Check whether the user has answered your question, by the `ask` that ask_person returned."""
 
     ask: Name
     wait_seconds: Wait = 0.0
 
 
 class ListNodes(Struct, frozen=True, forbid_unknown_fields=True):
-    """List who works in this run, under which names you can write to them, and which of them are over."""
+    """List the nodes of this run, the names to write to, and which of them have ended."""
 
 
 class SendMail(Struct, frozen=True, forbid_unknown_fields=True):
     """Write to another agent of this run, to `all` of them, to the `parent` that spawned you, or to a child.
 
-    To answer a letter, send to its `from` with its `thread`.
+    To answer a message, send to its `from` with its `thread`.
     """
 
     to: Name
@@ -76,9 +77,9 @@ class SendMail(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadMail(Struct, frozen=True, forbid_unknown_fields=True):
-    """Take the letters that wait for you, the most urgent first.
+    """Take the messages that wait for you, the most urgent first.
 
-    Acknowledge each with ack_mail once you have dealt with it: one that is not is handed out again later.
+    Acknowledge each with ack_mail once you have handled it; otherwise it is delivered again later.
     """
 
     most: Annotated[int, Meta(ge=1, le=MOST_TAKEN)] = MOST_TAKEN
@@ -87,32 +88,32 @@ class ReadMail(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AckMail(Struct, frozen=True, forbid_unknown_fields=True):
-    """Say that letters are dealt with, by their ids: they are not handed out again."""
+    """Acknowledge messages by their ids, so that they are not delivered again."""
 
     ids: Annotated[tuple[int, ...], Meta(min_length=1, max_length=100)]
 
 
 class ReadThread(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read again what you wrote and got in one thread of mail."""
+    """Read all messages of one thread again."""
 
     thread: Name
 
 
 class ReadOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read the result of a node of this run that is over, or of a child of yours."""
+    """Read the result of an ended node of this run, or of your child."""
 
     node: Name
-    offset: Annotated[int, Meta(ge=0, description="Where to go on in a long one.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Where to continue in a long result.")] = 0
 
 
 class ListFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    """List the files that a node which is over, or a child of yours, has changed."""
+    """List the files that an ended node, or your child, has changed."""
 
     node: Name
 
 
 class ReadFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a file as a node which is over, or a child of yours, has left it."""
+    """Read a file as an ended node, or your child, has left it."""
 
     node: Name
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -120,52 +121,56 @@ class ReadFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpawnTask(Struct, frozen=True, forbid_unknown_fields=True):
-    """Start a child: another agent, in a workspace of its own that starts where yours did, works on a task for you.
+    """Start a child: another agent works on a task for you, in its own workspace that starts where yours did.
 
-    It knows nothing but the task you give. It is checked and paid like your own work, from your budget, and is
-    stopped when you end: wait for it with child_result. Its commit can be taken over with git cherry-pick.
+    It knows only the task you give. It is checked and paid like your own work, from your budget, and stops when you
+    end: wait for it with child_result. Take over its commit with git cherry-pick.
     """
 
     task: Annotated[str, Meta(min_length=1, max_length=MOST_TASK)]
     role: Optional = ""
-    agent: Annotated[str, Meta(max_length=200, description="NAME or NAME:MODEL; left out: the same as you.")] = ""
+    agent: Annotated[str, Meta(max_length=200, description="NAME or NAME:MODEL.  [default: the same as you]")] = ""
     reason: Annotated[str, Meta(max_length=500)] = ""
-    budget_usd: Annotated[float, Meta(ge=0, le=1e6, description="Left out: it shares what you have left.")] = 0.0
+    budget_usd: Annotated[
+        float, Meta(ge=0, le=1e6, description="Budget.  [default: it shares your remaining budget]")
+    ] = 0.0
     read_only: bool = False
 
 
 class ChildResult(Struct, frozen=True, forbid_unknown_fields=True):
-    """Look how a child of yours is, and what came of it once it is over."""
+    """Show the status of your child, and its result once it has ended."""
 
     child: Name
     wait_seconds: Wait = LONGEST_WAIT_SECONDS
 
 
 class StopChild(Struct, frozen=True, forbid_unknown_fields=True):
-    """Stop a child of yours; its work so far is kept."""
+    """Stop your child; its work so far is kept."""
 
     child: Name
 
 
 class Finish(Struct, frozen=True, forbid_unknown_fields=True):
-    """End your work now with this result, text or JSON. Nothing that you do after it counts."""
+    """End your work now with this result, text or JSON. Nothing after it counts."""
 
     result: Result = ""
-    text: Annotated[str, Meta(max_length=MOST_TASK, description="Last words for the person.")] = ""
+    text: Annotated[str, Meta(max_length=MOST_TASK, description="Closing message for the user.")] = ""
 
 
 class Remember(Struct, frozen=True, forbid_unknown_fields=True):
-    """Propose a fact about this repository for agents of later runs: what you had to find out and they would, too.
+    """Propose a fact about this repository for agents of later runs: what you had to find out and they would need too.
 
-    One plain sentence, such as "the tests need `make db` first". The user approves it before anybody reads it.
+    One plain sentence, such as "the tests need `make db` first". The user approves it before any agent reads it.
     """
 
     text: Annotated[str, Meta(min_length=1, max_length=MOST_TEXT)]
-    files: Annotated[tuple[str, ...], Meta(max_length=MOST_FILES, description="Files or patterns it is about.")] = ()
+    files: Annotated[
+        tuple[str, ...], Meta(max_length=MOST_FILES, description="Files or patterns that the fact is about.")
+    ] = ()
 
 
 class SearchMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """Search what is remembered about this repository by words."""
+    """Search the facts about this repository by words."""
 
     words: Annotated[str, Meta(min_length=1, max_length=MOST_QUESTION)]
 

@@ -64,12 +64,13 @@ class NotStarted(Struct, frozen=True, kw_only=True):
 
 @router.get("/schedules", responses=gives(list[ScheduleRow]))
 async def schedules(site: CurrentSite, _: Reader) -> Response:
+    """List schedules."""
     return answer([schedule_row(record, at) for record, at in site.engine.automation.all()])
 
 
 @router.put("/schedules/{name}", responses=gives(ScheduleRow), openapi_extra=takes(ScheduleBody))
 async def put_schedule(name: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Make a schedule, or change it."""
+    """Create or change a schedule."""
     wanted = await body(request, ScheduleBody)
     fields: dict[str, Any] = {**structs.asdict(wanted), "request": _check_request(site, caller, wanted.request)}
     record = ScheduleRecord(name=name, by=caller.by, **fields)
@@ -78,18 +79,20 @@ async def put_schedule(name: str, request: Request, site: CurrentSite, caller: A
 
 @router.delete("/schedules/{name}", status_code=204)
 async def drop_schedule(name: str, site: CurrentSite, _: Admin) -> Response:
+    """Remove a schedule."""
     site.engine.automation.drop(name)
     return Response(status_code=204)
 
 
 @router.get("/triggers", responses=gives(list[TriggerRow]))
 async def triggers(site: CurrentSite, _: Reader) -> Response:
+    """List triggers."""
     return answer([trigger_row(record) for record in site.engine.triggers.all()])
 
 
 @router.put("/triggers/{name}", responses=gives(TriggerRow), openapi_extra=takes(TriggerBody))
 async def put_trigger(name: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Make a trigger, or change it. Calls to it are signed with its secret, which only this answer shows."""
+    """Create or change a trigger. Only this answer shows the secret that signs calls."""
     wanted = await body(request, TriggerBody)
     vetted = _check_request(site, caller, wanted.request)
     fields: dict[str, Any] = {**structs.asdict(wanted), "request": vetted, "secret": wanted.secret or ""}
@@ -100,6 +103,7 @@ async def put_trigger(name: str, request: Request, site: CurrentSite, caller: Ad
 
 @router.delete("/triggers/{name}", status_code=204)
 async def drop_trigger(name: str, site: CurrentSite, _: Admin) -> Response:
+    """Remove a trigger."""
     site.engine.triggers.drop(name)
     return Response(status_code=204)
 
@@ -109,7 +113,7 @@ async def drop_trigger(name: str, site: CurrentSite, _: Admin) -> Response:
     responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
 )  # fmt: skip
 async def call(name: str, request: Request, site: CurrentSite) -> Response:
-    """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
+    """Start a trigger's run. It needs a signature (Standard Webhooks headers or X-Hub-Signature-256) and no token."""
     raw, sent = await request.body(), request.headers
     record = site.engine.triggers.signed_trigger(name, sent, raw)
     if record is None:

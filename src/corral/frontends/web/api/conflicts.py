@@ -23,9 +23,9 @@ Only = Annotated[str | None, Query(max_length=4096, description="Only this path.
 
 @router.get("/runs/{run}/conflicts", responses=gives(Conflicts))
 async def conflicts(run: str, site: CurrentSite, _: Reader, into: Branch = None, path: Only = None) -> Response:
-    """Show what stands against landing a run: each path, how it conflicts, and its text at the base and on both sides.
+    """Show the conflicts of a run: each path, its kind of conflict, and its text at the base and on both sides.
 
-    A version that is not text, or too long, comes without its text. Nothing is changed.
+    A version that is not text, or too long, has no text. This changes nothing.
     """
     return answer(await site.engine.merges.conflicts(run, policy.branch(into), path))
 
@@ -36,9 +36,9 @@ async def conflicts(run: str, site: CurrentSite, _: Reader, into: Branch = None,
     openapi_extra=takes(ResolveBody),
 )
 async def settle(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
-    """Settle conflicts file by file and land the run: proven on the merged tree like any merge.
+    """Resolve conflicts file by file and merge the run, after checking the merged tree like any merge.
 
-    What was chosen is kept until all is settled. With `agent`, that agent settles all that nothing was chosen for.
+    Corral keeps choices until all are resolved. With `agent`, that agent resolves all files without a choice.
     """
     name, wanted = site.engine.find(run), await body(request, ResolveBody)
     if wanted.agent is not None:

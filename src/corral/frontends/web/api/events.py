@@ -62,7 +62,7 @@ async def of_run(
     node: Annotated[str | None, Query(max_length=200)] = None,
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
 ) -> Response:
-    """Send the events of a run, or of one of its nodes, from `after` or Last-Event-ID on, until the run is over."""
+    """Stream the events of a run, or of one of its nodes, from `after` or Last-Event-ID on, until the run ends."""
     name = site.engine.find(run)
     after = _after(last_event_id, after)
     if last_event_id is not None and site.hub.over(name) and not site.engine.history.log(name, after, 1, node):
@@ -77,7 +77,7 @@ async def of_all(
     after: After | None = None,
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
 ) -> Response:
-    """Send the events of all runs, from `after` or Last-Event-ID on; without either, from now on."""
+    """Stream the events of all runs, from `after` or Last-Event-ID on; without either, from now on."""
     start = site.engine.history.last_sequence() if after is None else after
     return EventStream(site.hub, site.hub.watch(caller, None, None, _after(last_event_id, start)))
 

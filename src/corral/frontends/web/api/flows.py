@@ -29,7 +29,7 @@ class FlowCheck(Struct, frozen=True, kw_only=True):
 
 @router.post("/flows/check", responses=gives(FlowCheck), openapi_extra=takes(FlowBody))
 async def check(request: Request, site: CurrentSite, caller: Reader) -> Response:
-    """Say all that is wrong with a flow; nothing is started, and inputs may be without a value."""
+    """Report all mistakes in a flow; this starts nothing, and inputs need no value."""
     wanted, roots = await body(request, FlowBody), site.settings.roots
     repo = policy.repository(wanted.repo, roots)
     asked = RunRequest(flow=wanted.flow, repo=repo, inputs=wanted.inputs, agents=wanted.agents, draft=True)

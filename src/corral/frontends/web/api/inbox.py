@@ -18,13 +18,13 @@ router = APIRouter(tags=["inbox"])
 
 @router.get("/inbox", responses=gives(list[InboxEntry]))
 async def list_entries(site: CurrentSite, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
-    """List what waits for a person; with `all` also what was answered."""
+    """List what waits for a user; with `all` also answered entries."""
     return answer([InboxEntry.of(each) for each in site.engine.inbox.entries(whole=all)])
 
 
 @router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(AnswerBody))
 async def give(number: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Answer what waits; an answer counts once. One that lands work or lifts a limit needs the scope for that."""
+    """Answer an entry; an answer counts once. An answer that merges work or raises a limit needs that scope."""
     wanted = await body(request, AnswerBody)
     return answer(InboxEntry.of(await settle(site, caller, number, wanted.answer)))
 

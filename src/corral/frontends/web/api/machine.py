@@ -31,31 +31,31 @@ class Health(Struct, frozen=True, kw_only=True):
 
 @router.get("/agents", responses=gives(list[AgentReport]))
 async def agents(site: CurrentSite, _: Reader) -> Response:
-    """List the agents that can be asked for, and what is known about them."""
+    """List the available agents and their properties."""
     return answer(await site.engine.list_agents())
 
 
 @router.get("/doctor", responses=gives(Doctor))
 async def doctor(site: CurrentSite, _: Reader) -> Response:
-    """Say what can run here, and how to mend what cannot."""
+    """Report what can run here, and how to fix what cannot."""
     return answer(await site.engine.examine())
 
 
 @router.get("/health", responses=gives(Health))
 async def health(site: CurrentSite, _: Reader) -> Response:
-    """Say what is degraded, in words."""
+    """Describe what is degraded."""
     return answer(_health(site))
 
 
 @router.get("/metrics", responses={200: {"description": "Prometheus text.", "content": {"text/plain": {}}}})
 async def show_metrics(site: CurrentSite, _: Reader) -> Response:
-    """Give numbers as Prometheus reads them."""
+    """Return metrics in the format of Prometheus."""
     return PlainTextResponse(metrics_text(site), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @open_router.get("/health/live", responses=gives(dict[str, str]), openapi_extra=OPEN)
 async def live() -> Response:
-    """Say that the process answers."""
+    """Report that the process answers."""
     return answer({"status": "ok"})
 
 
@@ -64,7 +64,7 @@ async def live() -> Response:
     responses={**gives(dict[str, str]), **gives(dict[str, str], 503, "Work cannot be taken up.")},
 )  # fmt: skip
 async def ready(site: CurrentSite) -> Response:
-    """Say whether work can be taken up; 503 if not."""
+    """Report whether the server can start work; 503 if not."""
     status = _health(site).status
     return answer({"status": status}, 503 if status == "down" else 200)
 

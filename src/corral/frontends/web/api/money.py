@@ -126,13 +126,13 @@ class MoneyOverview(Struct, frozen=True, kw_only=True):
 
 @router.get("/budget", responses=gives(BudgetView))
 async def show_budget(site: CurrentSite, _: Reader) -> Response:
-    """Show limits of money, and how they stand."""
+    """Show money limits and their use."""
     return answer(_budget(site))
 
 
 @router.put("/budget", responses=gives(BudgetView), openapi_extra=takes(BudgetBody))
 async def set_budget(request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Set limits: for each run, a day, a month; the ceiling is what no answer goes past."""
+    """Set limits: for each run, a day, a month; no answer exceeds the ceiling."""
     wanted = await body(request, BudgetBody)
     repo = policy.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
     limits = (
@@ -147,7 +147,7 @@ async def set_budget(request: Request, site: CurrentSite, caller: Admin) -> Resp
 
 @router.delete("/budget", responses=gives(BudgetView))
 async def reset_budget(site: CurrentSite, caller: Admin, *, ceiling: bool = False) -> Response:
-    """Take away what was set; the ceiling only if asked."""
+    """Remove limits that were set; the ceiling only with `ceiling`."""
     site.engine.money.reset("", "", caller.by, ceiling=ceiling)
     return answer(_budget(site))
 
@@ -175,7 +175,7 @@ async def cost_overview(
     days: Annotated[int | None, Query(ge=1, le=36_500)] = None,
     repo: Annotated[str, Query(max_length=4096)] = "",
 ) -> Response:
-    """Show what was spent by day and by every other dimension, and how all limits stand, in one answer."""
+    """Show the cost by day and by every other dimension, and the use of all limits, in one answer."""
     since = time.time() - days * 86_400 if days else 0.0
     found = site.engine.money.overview(_settings(site), since=since, repo=repo)
     return answer(
@@ -195,19 +195,19 @@ async def cost_overview(
 
 @router.get("/quota", responses=gives(list[QuotaView]))
 async def quota(site: CurrentSite, _: Reader) -> Response:
-    """Show which agents ran into limits of their accounts, and when they are back."""
+    """Show the quotas of agents' accounts, and when they reset."""
     return answer([_quota(each) for each in site.engine.money.known_quotas()])
 
 
 @router.post("/halt", responses=gives(HaltReport))
 async def halt(site: CurrentSite, caller: Admin) -> Response:
-    """Stop every run now, in any process, and let none start; say after at most 30 s what has stopped."""
+    """Stop every run now, in any process, and let none start; report after at most 30 s what has stopped."""
     return answer(await site.engine.control.halt(caller.by))
 
 
 @router.delete("/halt", status_code=204)
 async def unhalt(site: CurrentSite, _: Admin) -> Response:
-    """Let runs start again."""
+    """Allow runs to start again."""
     site.engine.money.unhalt()
     return Response(status_code=204)
 

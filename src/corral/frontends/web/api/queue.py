@@ -19,13 +19,13 @@ router = APIRouter(tags=["queue"])
 
 @router.get("/queue", responses=gives(QueueState))
 async def show(site: CurrentSite, _: Reader, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
-    """Show what waits, in the order in which it is taken up."""
+    """Show the queued runs in their order."""
     return answer(site.engine.queue.state(limit))
 
 
 @router.patch("/queue", responses=gives(QueueState), openapi_extra=takes(QueueChange))
 async def change(request: Request, site: CurrentSite, _: Admin) -> Response:
-    """Hold the queue or let it go on; say how many runs may go on at once."""
+    """Stop or start the queue; set the maximum number of runs at once."""
     wanted = await body(request, QueueChange)
     if wanted.held is not None:
         site.engine.queue.hold(held=wanted.held)
@@ -36,6 +36,6 @@ async def change(request: Request, site: CurrentSite, _: Admin) -> Response:
 
 @router.patch("/queue/{run}", responses=gives(QueuedRun), openapi_extra=takes(QueueMove))
 async def move(run: str, request: Request, site: CurrentSite, _: Runner) -> Response:
-    """Give a run that waits another priority, or a place: first, or before another."""
+    """Change the priority or place of a queued run: first, or before another."""
     wanted = await body(request, QueueMove)
     return answer(site.engine.queue.move(run, priority=wanted.priority, before=wanted.before, first=wanted.first))

@@ -32,13 +32,13 @@ Attempt = Annotated[str | None, Query(max_length=100, description="Its id or num
 
 @router.post("/runs/{run}/stop", responses=gives(Run))
 async def stop(run: str, site: CurrentSite, caller: Runner) -> Response:
-    """Stop a run, whoever drives it; wait until it is over and its work is saved."""
+    """Stop a run of any process, and wait until it has ended and its work is saved."""
     return answer(await site.engine.stop(run, caller.by))
 
 
 @router.post("/runs/{run}/pause", responses=gives(ActionReply), openapi_extra=takes(NodeBody, required=False))
 async def pause(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
+    """Pause a run, or one of its nodes; attempts at work end so that they can be resumed."""
     wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     return answer(ActionReply(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
@@ -49,7 +49,7 @@ async def pause(run: str, request: Request, site: CurrentSite, caller: Runner) -
     openapi_extra=takes(NodeBody, required=False),
 )  # fmt: skip
 async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
+    """Resume a run that was paused or parked, or whose process is gone, or one of its paused nodes."""
     wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     if wanted.node is not None and site.engine.is_active(name):
@@ -64,7 +64,7 @@ async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) 
     openapi_extra=takes(NodeBody, required=False),
 )  # fmt: skip
 async def retry(run: str, request: Request, site: CurrentSite, _: Runner) -> Response:
-    """Do again what did not get done: one node and all after it, or all nodes that failed."""
+    """Repeat what did not get done: one node and all nodes after it, or all nodes that failed."""
     wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _ignore_text))
@@ -79,14 +79,14 @@ def _check_node(site: Site, run: str, node: str | None) -> None:
 
 @router.post("/runs/{run}/rename", responses=gives(Run), openapi_extra=takes(RenameBody))
 async def rename(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Give a run a name; an empty one takes it away."""
+    """Give a run a name; an empty name removes it."""
     wanted = await body(request, RenameBody)
     return answer(site.engine.show(site.engine.control.rename(run, wanted.name, caller.by)))
 
 
 @router.post("/runs/{run}/steer", responses=gives(ActionReply), openapi_extra=takes(SteerBody))
 async def steer(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Tell the agents of a run something while they work; the answer says what became of it."""
+    """Send a message to the agents of a run while they work; the answer reports its delivery."""
     wanted = await body(request, SteerBody)
     name = site.engine.find(run)
     return answer(ActionReply(run=name, answer=await site.engine.control.steer(name, wanted.text, caller.by)))
@@ -94,14 +94,14 @@ async def steer(run: str, request: Request, site: CurrentSite, caller: Runner) -
 
 @router.post("/runs/{run}/condense", responses=gives(ActionReply))
 async def condense(run: str, site: CurrentSite, caller: Runner) -> Response:
-    """Have the agents of a run go on in fresh sessions, from summaries of their work."""
+    """Continue the agents of a run in new sessions, from summaries of their work."""
     name = site.engine.find(run)
     return answer(ActionReply(run=name, answer=await site.engine.control.condense(name, caller.by)))
 
 
 @router.get("/runs/{run}/diff", responses=gives(Diff))
 async def diff(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
-    """Show the change of a run as a patch, cut where it is very long; `diff.patch` has all of it."""
+    """Show the change of a run as a patch, shortened if very long; `diff.patch` has all of it."""
     chosen = site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
     size = 0
@@ -128,7 +128,7 @@ async def diff(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) 
 
 @router.get("/runs/{run}/diff.patch", responses={200: {"description": "A patch.", "content": {"text/x-patch": {}}}})
 async def patch(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
-    """Give the change of a run as a patch for `git apply`."""
+    """Return the change of a run as a patch for `git apply`."""
     site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
     await site.engine.work.diff(run, attempt, parts.append)
@@ -143,13 +143,13 @@ async def hunks(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None)
 
 @router.get("/runs/{run}/compare", responses=gives(Comparison))
 async def compare(run: str, site: CurrentSite, _: Reader) -> Response:
-    """Put the attempts of a run side by side, each at the place it took."""
+    """Compare the attempts of a run, each with its rank."""
     return answer(site.engine.work.compare(run))
 
 
 @router.post("/runs/{run}/choose", responses=gives(Run), openapi_extra=takes(ChooseBody))
 async def choose(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
-    """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+    """Make an attempt the winner of its node, regardless of the ranking."""
     wanted = await body(request, ChooseBody)
     caller.needs(site.engine.inbox.choosing_needs(site.engine.find(run)))
     return answer(await site.engine.work.choose(run, wanted.attempt, caller.by))
@@ -163,7 +163,7 @@ async def evidence(run: str, site: CurrentSite, _: Reader, attempt: Attempt = No
 
 @router.get("/runs/{run}/receipt", responses=gives(Receipt))
 async def receipt(run: str, site: CurrentSite, _: Reader, attempt: Attempt = None) -> Response:
-    """Show what was proven, and by what."""
+    """Show the receipt of a run."""
     return answer(site.engine.work.receipt(run, attempt))
 
 
@@ -187,7 +187,7 @@ async def show_artifact(run: str, name: str, site: CurrentSite, _: Reader) -> Re
 
 @router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(MergeBody, required=False))
 async def preview(run: str, request: Request, site: CurrentSite, _: Reader) -> Response:
-    """Say what a merge would do; nothing is changed."""
+    """Preview a merge; this changes nothing."""
     return answer(
         await site.engine.merges.preview(
             _request(site.engine.find(run), await body(request, MergeBody, required=False))
@@ -201,7 +201,7 @@ async def preview(run: str, request: Request, site: CurrentSite, _: Reader) -> R
     openapi_extra=takes(MergeBody, required=False),
 )
 async def merge(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
-    """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
+    """Merge the work of a run. A conflict moves nothing; the answer is 409 with the run document."""
     name, wanted = site.engine.find(run), await body(request, MergeBody, required=False)
     if wanted.resolve_with is not None:
         caller.needs("run")
@@ -211,13 +211,13 @@ async def merge(run: str, request: Request, site: CurrentSite, caller: MergeCall
 
 @router.delete("/runs/{run}/merge", responses=gives(Run))
 async def abort(run: str, site: CurrentSite, _: MergeCaller) -> Response:
-    """Give up a merge that is in conflict."""
+    """Abort a merge with conflicts."""
     return answer(site.engine.merges.abort(run))
 
 
 @router.post("/runs/{run}/undo", responses=gives(Run))
 async def undo(run: str, site: CurrentSite, _: MergeCaller) -> Response:
-    """Take back the last merge of a run: refs and files are exactly as they were."""
+    """Undo the last merge of a run: restore refs and files exactly."""
     name = site.engine.find(run)
     folder = Path(site.engine.show(name).repo)
     await site.engine.merges.undo(name, folder, _ignore_text)

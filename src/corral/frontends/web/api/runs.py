@@ -30,7 +30,7 @@ async def submit(
     caller: Runner,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
 ) -> Response:
-    """Put a task, or a flow, into the queue. The same Idempotency-Key with the same body is the same run."""
+    """Queue a task or a flow. The same Idempotency-Key with the same body returns the same run."""
     wanted = await body(request, Submission)
     run, new = await enqueue(site, caller, wanted, idempotency_key)
     return answer(site.engine.show(run), 202 if new else 200, {"Location": f"/api/v1/runs/{run}"})

@@ -48,12 +48,13 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
 
 @router.get("/webhooks", responses=gives(list[WebhookView]))
 async def list_webhooks(site: CurrentSite, _: Admin) -> Response:
+    """List webhooks."""
     return answer([_webhook_view(record) for record in site.engine.webhooks.all()])
 
 
 @router.post("/webhooks", status_code=201, responses=gives(WebhookView, 201, "Made."), openapi_extra=takes(NewWebhook))
 async def create(request: Request, site: CurrentSite, _: Admin) -> Response:
-    """Add an address that is told of what happens from now on. Only this answer shows its secret."""
+    """Add an address to notify of events from now on. Only this answer shows its secret."""
     wanted = await body(request, NewWebhook)
     made = site.engine.webhooks.add(wanted.url, wanted.types, wanted.secret or "")
     return answer(_webhook_view(made, secret=made.secret), 201)
@@ -61,6 +62,7 @@ async def create(request: Request, site: CurrentSite, _: Admin) -> Response:
 
 @router.delete("/webhooks/{webhook}", status_code=204)
 async def drop(webhook: str, site: CurrentSite, _: Admin) -> Response:
+    """Remove a webhook."""
     site.engine.webhooks.drop(webhook)
     return Response(status_code=204)
 
@@ -73,13 +75,13 @@ async def deliveries(
     state: Literal["waiting", "delivered", "dead"] | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> Response:
-    """Show what was told, what waits for another try, and what is dead, newest first."""
+    """List deliveries: sent, waiting for a retry, and dead, newest first."""
     return answer([_delivery(each) for each in site.engine.webhooks.deliveries(webhook, state, limit)])
 
 
 @router.post("/deliveries/{delivery}/again", status_code=202, responses=gives(DeliveryView, 202, "It is tried now."))
 async def again(delivery: str, site: CurrentSite, _: Admin) -> Response:
-    """Try a delivery once more, now, also a dead one."""
+    """Send a delivery again now, also a dead one."""
     return answer(_delivery(site.engine.webhooks.again(delivery)), 202)
 
 
