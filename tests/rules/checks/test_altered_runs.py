@@ -12,14 +12,21 @@ from corral.rules.checks.grading import CheckRuns, WorkFacts
 from corral.rules.checks.steering.text_patterns import CALLERS, EQUAL, EXITS, PATCHES
 
 A, B = "t.py::a", "t.py::b"
-SCRIPT = AlteredFiles(files={"check.sh": ""}, scripts={"pytest -q": (AlteredTest("check.sh", exact=False),)})
+SCRIPT = AlteredFiles(files={"check.sh": ""}, scripts={"sh check.sh": (AlteredTest("check.sh", exact=False),)})
 
 
-def seen(code: int, tests: dict[str, Outcome] | None = None, note: str = "") -> CheckObservation:
-    result = CheckResult(command="pytest -q", exit_code=code, seconds=1.0, note=note)
+def seen(
+    code: int, tests: dict[str, Outcome] | None = None, note: str = "", command: str = "pytest -q"
+) -> CheckObservation:
+    result = CheckResult(command=command, exit_code=code, seconds=1.0, note=note)
     return CheckObservation(
         result=result, report=Report(runners=("pytest",), tests=tests, sessions=1) if tests else None
     )
+
+
+def script(code: int, note: str = "") -> CheckObservation:
+    """Return what is seen of a check in which no reporter of ours runs."""
+    return seen(code, note=note, command="sh check.sh")
 
 
 def graded(
@@ -28,8 +35,8 @@ def graded(
     ids = altered is None
     change = altered or AlteredFiles(files={"t.py": ""}, tests=(AlteredTest(B, exact=exact),))
     weak = tuple(Doubt(path="app.py", line=1, words=words, strong=False) for words in doubts)
-    before = seen(1, {A: "passed", B: "failed"} if ids else None)
-    now = seen(0, {A: "passed", B: "passed"} if ids else None)
+    before = seen(1, {A: "passed", B: "failed"}) if ids else script(1)
+    now = seen(0, {A: "passed", B: "passed"}) if ids else script(0)
     return grading.grade(
         CheckRuns(delivered=(now,), base=(before,), altered=(run,)), WorkFacts(doubts=weak, altered=change)
     )
@@ -65,11 +72,11 @@ def test_everything_else_accuses_nobody(run: CheckObservation) -> None:
 
 
 def test_a_script_without_ids_is_judged_by_its_exit_code() -> None:
-    assert word(graded(seen(0), altered=SCRIPT)) == "doubtful"
-    assert word(graded(seen(1), altered=SCRIPT)) == "proven"
-    assert word(graded(seen(0, note="stopped"), altered=SCRIPT)) == "proven"
-    other = AlteredFiles(files={"check.sh": ""}, scripts={"sh check.sh": (AlteredTest("check.sh", exact=False),)})
-    assert word(graded(seen(0), altered=other)) == "proven"
+    assert word(graded(script(0), altered=SCRIPT)) == "doubtful"
+    assert word(graded(script(1), altered=SCRIPT)) == "proven"
+    assert word(graded(script(0, note="stopped"), altered=SCRIPT)) == "proven"
+    other = AlteredFiles(files={"check.sh": ""}, scripts={"sh other.sh": (AlteredTest("check.sh", exact=False),)})
+    assert word(graded(script(0), altered=other)) == "proven"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,8 @@ def test_only_work_that_would_be_proven_is_worth_it() -> None:
     assert grading.worth_altering(CheckRuns(delivered=(now,), base=(before,)), weak) == ()
     settled = WorkFacts(doubts=(Doubt(path="app.py", line=1, words=EXITS, strong=False),))
     assert grading.worth_altering(CheckRuns(delivered=(now,), base=(before,)), settled) == (B,)
-    assert grading.worth_altering(CheckRuns(delivered=(seen(0),), base=(seen(1),)), WorkFacts()) == ("pytest -q",)
+    assert grading.worth_altering(CheckRuns(delivered=(script(0),), base=(script(1),)), WorkFacts()) == ("sh check.sh",)
+    assert grading.worth_altering(CheckRuns(delivered=(seen(0),), base=(seen(1),)), WorkFacts()) == ()
 
 
 OTHER = "other.py::c"
