@@ -151,7 +151,8 @@ def test_head_that_names_no_commit(ready: Corral, repo: Repo) -> None:
 
 
 def test_unknown_commands(ready: Corral) -> None:
-    refused(ready("rum"), "rum", hint="--help")
+    refused(ready("rum"), "rum", hint="did you mean `corral run`?")
+    refused(ready("xyzzy"), "xyzzy", hint="--help")
     refused(ready("show"), "there is no run yet", hint="corral run")
     refused(ready("diff", "zzz"), "there is no run yet", hint="corral run")  # `zzz` may be an attempt
     for command in ("show", "logs", "stop", "resume", "export"):
