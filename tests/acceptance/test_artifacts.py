@@ -45,7 +45,8 @@ def test_they_are_kept_by_hash_and_handed_to_who_needs_them(corral: Corral) -> N
         ".gitignore", "a.txt", "both.txt", "prompt.txt", "size", "src/b.txt",
     ]  # fmt: skip
     assert corral("artifacts", "@last", "build/report").bytes == report
-    assert corral("artifacts", "@last", "--json").json == outcome.json["artifacts"]
+    assert corral("artifacts", "--json", cwd=repo.folder).json == outcome.json["artifacts"]
+    assert corral("artifacts", "report", cwd=repo.folder).bytes == report
     assert "out/report.html" in corral("artifacts", "@last").out
     copy = corral.root / "copy.html"
     assert corral("artifacts", "@last", "report", "--out", copy).code == 0

@@ -9,6 +9,7 @@ import msgspec
 
 from corral.frontends import safe_text
 from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.run_argument import run_argument
 from corral.frontends.safe_text import patch_sink
 from corral.model.errors import BadRequest
 
@@ -16,7 +17,7 @@ NONE = "this run left no artifacts; a node of a flow names them: artifacts: {rep
 
 
 @click.command()
-@click.argument("run", default="@last")
+@run_argument
 @click.argument("name", required=False)
 @click.option("--out", metavar="FILE", help="Write the artifact to this new file instead of stdout.")
 @json_option
