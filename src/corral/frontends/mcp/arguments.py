@@ -60,7 +60,7 @@ class ExecuteArguments(ActArguments, frozen=True):
     strategy: Annotated[
         RunStrategy | UnsetType,
         Meta(
-            description="single: one agent. multi: architect, developer, reviewer. race: several agents, best wins. "
+            description="single: one agent. multi: architect, then developer. race: several agents, best wins. "
             "parallel: several tasks, side by side or in the order of their depends_on."
         ),
     ] = UNSET
