@@ -70,8 +70,9 @@ def test_a_full_window_goes_on_from_a_summary(corral: Corral, repo: Repo, full: 
         assert words in second
     # What both sessions used is counted: two answers in the first, three in the second.
     assert attempt["tokens"]["cache_read"] == 2 * 164_000
-    # On a busy machine its program asks once more before it is ended.
-    assert attempt["tokens"]["output"] in (200 + 20 + 200 + 20 + 20, 200 + 20 + 20 + 200 + 20 + 20)
+    # On a busy machine its program asks once more before it is ended, and may be cut off within that answer.
+    once_more = attempt["tokens"]["output"] - (200 + 20 + 200 + 20 + 20)
+    assert 0 <= once_more <= 20
     assert attempt["cost"]["usd"] > 2 * 164_000 * 0.3e-6  # both sessions, though the first was cut before it reported
     assert "disputed" not in attempt["cost"]
     assert attempt["session"] != event["session"]

@@ -8,6 +8,7 @@ import pytest
 from tests.rig.command import Corral, Outcome
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
+from tests.rig.waiting import until
 
 FILES = {
     "sums.py": "def add(a, b):\n    return a - b\n",
@@ -22,10 +23,21 @@ WRONG = "printf 'def add(a, b):\\n    return 3\\n' > sums.py\n"
 CHEAT = "printf 'print(1)\\n' > tests/test_sums.py\n"
 
 
-def raced(corral: Corral, *arguments: str, **scripts: str) -> tuple[Repo, Outcome]:
+def agents(corral: Corral, **scripts: str) -> None:
     for name, script in scripts.items():
         settings = {"cheap": "cost_usd = 0.1", "dear": "cost_usd = 0.9", "odd": "cost_usd = 0.2"}.get(name, "")
         corral.agent(name, script, settings)
+
+
+def over(corral: Corral) -> set[str]:
+    """Return whose attempts of the newest run have ended."""
+    found = corral("show", "@last", "--json")
+    attempts = found.json["nodes"][0]["attempts"] if found.code == 0 else []
+    return {each["agent"] for each in attempts if each["status"] in ("done", "failed")}
+
+
+def raced(corral: Corral, *arguments: str, **scripts: str) -> tuple[Repo, Outcome]:
+    agents(corral, **scripts)
     repo = corral.repo(files=FILES)
     named = ",".join(scripts)
     return repo, corral.run(
@@ -81,7 +93,13 @@ def test_none_is_good_enough(corral: Corral) -> None:
 @pytest.mark.slow
 def test_the_cheapest_if_that_was_asked_for(corral: Corral) -> None:
     assert corral("budget", "set", "--per-day", "5").code == 0
-    _, outcome = raced(corral, "--select", "cheapest", dear=MEND, cheap=WORDY, odd=WRONG)
+    agents(corral, dear=MEND, cheap=f"until test -e go; do sleep 0.05; done; rm go; {WORDY}", odd=WRONG)
+    words = ("--agent", "dear,cheap,odd", "--check", CHECK, "--retries", "0", "--select", "cheapest", "--json")
+    with corral.going("run", "mend add()", "--repo", corral.repo(files=FILES).folder, *words) as going:
+        until(lambda: over(corral) == {"dear", "odd"}, "the others are over")  # else they are stopped: they cannot win
+        for work in corral.home.glob("workspaces/*/work"):
+            (work / "go").touch()
+        outcome = going.end()
     assert node(outcome)["winner"] == by_agent(outcome)["cheap"]["id"]
     assert node(outcome)["why"] == "its check passes; lowest cost"
     lines = corral("show", "@last").out.splitlines()

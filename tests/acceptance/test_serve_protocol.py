@@ -13,7 +13,9 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.slow
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ODD = ("DELETE", "/api/v1/tokens/me")
-PLACES = {"run": "zzz", "name": "n", "number": "1", "webhook": "w", "delivery": "d", "token": "t"}
+PLACES = {
+    "run": "zzz", "name": "n", "number": "1", "webhook": "w", "delivery": "d", "token": "t", "fact": "m1", "comment": "c1",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

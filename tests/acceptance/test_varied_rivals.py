@@ -8,7 +8,7 @@ from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
 
 TEST = "from sums import add\n\nassert add(1, 2) == 3\nassert add(2, 2) == 4\n"
-KNOWN = "printf 'def add(a, b): return {(1, 2): 3, (2, 2): 4}.get((a, b), 0)\\n' > sums.py"
+KNOWN = "printf 'def add(a, b): return (a + b) * (a < 3)\\n' > sums.py"  # right for what the tests know
 RIGHT = "printf 'def add(a, b):\\n    total = a\\n    total += b\\n    return total\\n' > sums.py"
 LONG = "printf 'def add(a, b):\\n    # sum\\n    total = a + b\\n\\n    # done\\n    return total\\n' > sums.py"
 

@@ -87,7 +87,7 @@ async def mark_clashes(store: Store, run: Run) -> Run:
 
 async def mark_moved(store: Store, run: Run) -> Run:
     """Say how many commits the branch has that the work of a run does not know."""
-    if not run_status.may_have_moved(store, run):
+    if run.merge.status not in ("ready", "conflict") or not run_status.may_have_moved(store, run):
         return run
     repository = repository_of(store.run(run.run).plan, store.folder)
     try:

@@ -115,9 +115,17 @@ class FollowedRun:
             self._continued.add(entry.id)
             with contextlib.suppress(CorralError):  # another process continues it already
                 await self._engine.inbox.go_on(entry)
-            if self._engine.is_active(self.run):
+                if self._waits_for_nobody():  # its process left while the answer was stored
+                    await self._engine.active_runs.detach(self.run)
+            if self._engine.is_active(self.run) or not self._waits_for_nobody():
                 return True
         return False
+
+    def _waits_for_nobody(self) -> bool:
+        """Return whether the run waits although everything that it asked is answered, and nothing drives it."""
+        if self._engine.history.status(self.run) != "waiting" or self._engine.is_active(self.run):
+            return False
+        return not any(entry.run == self.run for entry in self._engine.inbox.entries())
 
     def _ask_and_withdraw(self) -> None:
         """Ask what is new in the inbox, and withdraw what was answered elsewhere."""

@@ -108,7 +108,8 @@ def _revise(run: Run, later: Collection[str], earlier: Collection[str]) -> bool:
     """Tell whether attempts go on from others: they contain their work."""
     before = {each.id: each.revises for node in run.nodes for each in node.attempts}
 
-    def goes_on(name: str | None) -> bool:
+    def goes_on(attempt: str) -> bool:
+        name = before.get(attempt)
         while name is not None and name not in earlier:
             name = before.get(name)
         return name is not None
