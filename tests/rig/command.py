@@ -70,6 +70,9 @@ class Corral(TerminalUser):
             self._running.append(running := RunningCommand(process))
             try:
                 yield running
+            except Exception as error:
+                error.add_note(self.state(process.pid))
+                raise
             finally:
                 self._running.remove(running)
                 if process.poll() is None:
@@ -77,6 +80,19 @@ class Corral(TerminalUser):
                 process.communicate(timeout=TIMEOUT_SECONDS)
 
     in_background = going
+
+    def state(self, pid: int) -> str:
+        """Return what a command that is at work does now, for a test that has failed: its processes, and its log."""
+        words = ["ps", "-eo", "pid,ppid,stat,etimes,wchan:24,args"]
+        head, *lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+        below = {str(pid)}
+        for line in lines:
+            number, parent, *_ = line.split(None, 2)
+            if parent in below or str(self.root) in line:
+                below.add(number)
+        processes = [line[:300] for line in lines if line.split(None, 1)[0] in below]
+        listed, logged = (self(*command) for command in (("ls",), ("logs", "@last")))
+        return "\n".join([head, *processes, listed.out, *logged.out.splitlines()[-40:], logged.err])
 
     def start(
         self,
