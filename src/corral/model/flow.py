@@ -15,7 +15,7 @@ OnFailure = Literal["stop", "continue"]
 On = Literal["success", "failure", "always"]
 Select = Literal["evidence", "cheapest", "first"]
 Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
-MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
+MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr", "apply"]
 
 TIMEOUT_SECONDS, IDLE_SECONDS = 3600.0, 900.0  #: of an attempt, where nobody says otherwise
 

@@ -82,7 +82,7 @@ class MergeState(Struct, frozen=True, kw_only=True):
     attempts: tuple[str, ...] | UnsetType = UNSET  #: whose work it is, of what was merged
     taken: tuple[str, ...] | UnsetType = UNSET  #: what was taken of whom, as `--take` names it
     others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
-    why: str | UnsetType = UNSET  #: of one that was taken back by other means than `undo`
+    why: str | UnsetType = UNSET  #: of one that was taken back by other means than `undo`, or is not committed
     behind: int | UnsetType = UNSET  #: commits that the branch has and the run does not know, where there are some
     clashes: tuple[NodeClash, ...] | UnsetType = UNSET  #: nodes of this run that conflict with each other
 

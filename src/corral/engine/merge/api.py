@@ -17,6 +17,7 @@ from corral.engine.context import Context, Driver, LocalRuns, Say
 from corral.engine.merge import open_conflicts, reverted
 from corral.engine.merge.apply import BranchMover
 from corral.engine.merge.merger import Merger
+from corral.engine.merge.uncommitted import current_branch
 from corral.engine.views import run_document, run_status
 from corral.model import Run
 from corral.model.errors import BadRequest, Conflicting, CorralError
@@ -57,7 +58,8 @@ class Merges:
 
     async def preview(self, request: MergeRequest) -> Preview:
         """Return what a merge would do; nothing is changed."""
-        return await self._merger(request.run).preview(request)
+        merger = self._merger(request.run)
+        return await merger.preview(await _with_branch(merger, request))
 
     async def candidate(self, request: MergeRequest) -> str | None:
         """Return the commit that a merge would land."""
@@ -72,7 +74,7 @@ class Merges:
         over = open_conflicts.end_expired(self._context.store, merger.run.run, running=bool(request.heads))
         if request.heads and over:
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
-        picked, request = request.pick, merger.complete_request(request)
+        picked, request = request.pick, merger.complete_request(await _with_branch(merger, request))
         if picked is not None and (words := rules.override_text(merger.run, picked)):
             say(words)
         await self._say_moved(merger.run, request.into, say)
@@ -80,6 +82,8 @@ class Merges:
             return await publish_patch(merger, request, sink)
         if request.strategy == "branch":
             record = await merger.as_branch(request)
+        elif request.strategy == "apply":
+            record = await merger.into_checkout(request)
         elif request.strategy == "pr":
             record = await publish_pull_request(merger, request)
         else:
@@ -182,6 +186,13 @@ class Merges:
 
 def _tell(listen: Listener, run: str, words: str) -> None:
     listen(RunEvent(run, None, None, Noted(words)))
+
+
+async def _with_branch(merger: Merger, request: MergeRequest) -> MergeRequest:
+    """Return a request with its branch: what goes into a checkout goes where that is."""
+    if request.strategy != "apply" or request.into:
+        return request
+    return structs.replace(request, into=await current_branch(merger.repository))
 
 
 async def publish_patch(merger: Merger, request: MergeRequest, sink: Callable[[bytes], object]) -> MergeRecord:
@@ -304,6 +315,10 @@ async def preview_undo(store: Store, run: str) -> UndoPreview | None:
     repository = repository_of(store.run(run).plan, store.folder)
     if words := await reverted.reverted_words(repository, record):
         return UndoPreview(record=record, trouble=words)
+    if record.strategy == "apply":
+        return UndoPreview(
+            record=record, files=tuple(await repository.names_changed(record.before or "", record.after or ""))
+        )
     now = await repository.commit_of(record.ref)
     if now != record.after:
         newer = await merge_commits.behind(repository, record.after or "", now) if now and record.after else 0

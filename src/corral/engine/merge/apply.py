@@ -12,6 +12,7 @@ from msgspec import structs
 from corral.engine.context import Say
 from corral.engine.merge import reverted
 from corral.engine.merge.open_conflicts import OpenConflicts
+from corral.engine.merge.uncommitted import UncommittedChanges
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import BranchCheckout, MergeRecord
 from corral.store.interface import Store
@@ -129,6 +130,8 @@ class BranchMover:
 
     async def take_back(self, record: MergeRecord) -> MergeRecord:
         """Put the ref and the files back to where they were before a merge; refuse if newer work would be lost."""
+        if record.strategy == "apply":
+            return await UncommittedChanges(self.store, self.repository).take_back(record)
         await self._refuse_back(record)
         env = await merge_commits.neutral_environment(self.repository)
         found = await move_branch.checkouts(self.repository, record.ref)
@@ -185,6 +188,9 @@ class BranchMover:
     async def recover(self) -> None:
         """End what somebody began here and did not end: the ref tells whether it goes forward or back."""
         for record in self.store.merges.unfinished(str(self.repository.git_dir)):
+            if record.strategy == "apply":
+                await UncommittedChanges(self.store, self.repository).recover(record, self.say)
+                continue
             back = record.state == "undoing"
             source, goal = (record.after, record.before) if back else (record.before, record.after)
             now = await self.repository.commit_of(record.ref)

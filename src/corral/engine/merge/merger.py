@@ -13,13 +13,14 @@ from corral.engine.context import Say
 from corral.engine.merge import pick_files, reverted
 from corral.engine.merge.apply import BranchMover
 from corral.engine.merge.open_conflicts import ConflictChoices, OpenConflicts
+from corral.engine.merge.uncommitted import DIRTY, UncommittedChanges
 from corral.machines import checks as checking
 from corral.machines import scope
 from corral.machines.host import Host
 from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
 from corral.model.errors import BadRequest, ChecksFailed, Conflicting
 from corral.model.events import Noted
-from corral.model.merge import Conflict, MergeRecord, MergeRequest, Preview
+from corral.model.merge import BranchCheckout, Conflict, MergeRecord, MergeRequest, Preview
 from corral.rules.merge import merge as rules
 from corral.rules.text import names as naming
 from corral.store.interface import Store
@@ -108,7 +109,7 @@ class Merger:
         change, behind, places = await asyncio.gather(
             self._change(candidate, before, merged.tree),
             merge_commits.behind(self.repository, commit, before) if before and commit else _zero(),
-            self.branch_mover.places(worked.ref, before, merged.tree),
+            self._places(request, worked),
         )
         return Preview(
             run=self.run.run,
@@ -128,6 +129,13 @@ class Merger:
             checks=candidate.checks,
             checkouts=places,
         )
+
+    async def _places(self, request: MergeRequest, worked: ComputedMerge) -> tuple[BranchCheckout, ...]:
+        """Return the checkouts that would follow, and what is in the way there."""
+        if request.strategy == "apply" and worked.before:
+            uncommitted = UncommittedChanges(self.store, self.repository)
+            return await uncommitted.places(worked.ref, worked.before, worked.merged.tree)
+        return await self.branch_mover.places(worked.ref, worked.before, worked.merged.tree)
 
     async def _change(self, candidate: Candidate, before: str | None, tree: str) -> DiffSummary:
         """Return what would change; how many lines is known of a single attempt, and need not be counted again."""
@@ -442,6 +450,35 @@ class Merger:
                 return self.store.merges.add(structs.replace(record, state="merged"))
             record = await self.branch_mover.apply(structs.replace(record, checks=checks))
         self.note(f"made the branch {record.into}")
+        return record
+
+    async def into_checkout(self, request: MergeRequest) -> MergeRecord:
+        """Put the merged result into the checkout as changes that are not committed; no branch moves."""
+        async with self.branch_mover.alone():
+            await self.branch_mover.recover()
+            request = self.complete_request(request)
+            worked = await self.work_out(request)
+            await self.refuse_another(request, worked)
+            if worked.merged.conflicts:
+                return self._conflict(request, worked)
+            if worked.before is None:
+                raise BadRequest("the branch has no commit yet", hint="use --strategy auto")
+            message = rules.message(self.run, worked.candidate.attempts, squashed=True, into=request.into or "")
+            by = await self.repository.identity()
+            tree, parents = worked.merged.tree, [worked.before]
+            if tree == await self.repository.tree_of(worked.before):
+                raise BadRequest(f"{worked.ref.removeprefix('refs/heads/')} has this already")
+            after = await merge_commits.commit_tree(self.repository, tree, parents, message, by)
+            record = self.new_record(request, structs.replace(worked, after=after))
+            uncommitted = UncommittedChanges(self.store, self.repository)
+            for place in await uncommitted.places(worked.ref, worked.before, after):  # before anybody waits for checks
+                if place.trouble:
+                    raise BadRequest(f"{place.folder}: {place.trouble}; nothing was changed", hint=DIRTY)
+            checks = await self._prove(request, worked, after)
+            record = await uncommitted.apply(structs.replace(record, checks=checks))
+            if waiting := self.waiting.of(worked.ref):
+                self.waiting.drop(waiting, "settled")
+        self.note(f"put into the checkout of {record.into}, not committed")
         return record
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, structs
 
 from corral.attempt.repositories import repository_of
+from corral.engine.merge import uncommitted
 from corral.model import MergeState, Run
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRecord
@@ -19,6 +20,8 @@ from corral.world.git.repository import Repository
 
 async def reverted_words(repository: Repository, record: MergeRecord) -> str:
     """Say what became of a merge that its branch has nothing of any more; empty where it still has some of it."""
+    if record.strategy == "apply":
+        return await uncommitted.reverted_words(repository, record)
     tip = await repository.commit_of(record.ref)
     if tip is None:
         return f"the branch {record.into} is gone"

@@ -179,7 +179,8 @@ def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[Merge
         return MergeState(
             status="merged",
             into=stands.into,
-            commit=stands.after,
+            commit=stands.after if stands.strategy != "apply" else None,
+            why="in the checkout, not committed" if stands.strategy == "apply" else UNSET,
             attempts=stands.attempts or UNSET,
             taken=taken,
             others=others,

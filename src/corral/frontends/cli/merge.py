@@ -90,7 +90,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
     A conflict or a checkout with changes moves nothing. Strategies: auto merges only without conflicts; ours and
     theirs let the branch or the run win where both changed the same lines; squash makes one commit; rebase makes a
     straight line; manual only reports; patch prints a patch; branch creates a branch; pr opens a pull request with
-    `gh`.
+    `gh`; apply puts the result into the checkout as uncommitted changes, if no file that it changes has some already.
     """
     if queue:
         return _queue(runs, _request(runs[0] if runs else "", options), as_json=as_json)
@@ -178,15 +178,20 @@ def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
         _conflicts(record.conflicts)
         click.echo(f"next     {_ways(record.run)}")
         return code
-    click.echo(
-        f"merged   {record.run} into {record.into}: {(record.before or 'nothing')[:12]} -> {(record.after or '')[:12]}"
-    )
+    click.echo(_merged(record))
     if record.checks:
         click.echo("checks   " + "; ".join(words.check_words(check) for check in record.checks))
     if record.url:
         click.echo(f"see      {record.url}")
     click.echo(f"next     corral undo {record.run}")
     return code
+
+
+def _merged(record: MergeRecord) -> str:
+    if record.strategy == "apply":
+        return f"applied  {record.run} to {record.checkouts[0]}, on {record.into}: not committed"
+    before, after = (record.before or "nothing")[:12], (record.after or "")[:12]
+    return f"merged   {record.run} into {record.into}: {before} -> {after}"
 
 
 def _conflicts(conflicts: tuple[Conflict, ...]) -> None:
@@ -213,8 +218,14 @@ def undo(run: str | None, *, as_json: bool) -> int:
         if as_json:
             click.echo(document(opened.show(record.run)).decode())
         else:
-            click.echo(f"undone   {record.run}: {record.into} is back at {(record.before or 'nothing')[:12]}")
+            click.echo(f"undone   {record.run}: {_undone(record)}")
     return 0
+
+
+def _undone(record: MergeRecord) -> str:
+    if record.strategy == "apply":
+        return f"the files in {record.checkouts[0]} are as they were"
+    return f"{record.into} is back at {(record.before or 'nothing')[:12]}"
 
 
 @click.command()

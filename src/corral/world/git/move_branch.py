@@ -164,7 +164,7 @@ def _give(path: Path, owner: Owner | None) -> None:
 
 async def dirty_files(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
     """Return tracked files that are not as the checkout's commit has them. The index must be held."""
-    return await _status(checkout, _with_index(checkout, env, locks=True))
+    return await _status(checkout, index_environment(checkout, env, locks=True))
 
 
 async def dirty_files_now(checkout: Checkout, env: Mapping[str, str]) -> list[str]:
@@ -226,7 +226,7 @@ async def follow(checkout: Checkout, before: str | None, after: str | None, env:
     """
     like = before or after or ""
     words = ("read-tree", "-m", "-u", before or empty_tree(like), after or empty_tree(like))
-    await checkout.repository.git(*words, env=_with_index(checkout, env))
+    await checkout.repository.git(*words, env=index_environment(checkout, env))
 
 
 def adopt(checkout: Checkout) -> None:
@@ -239,7 +239,7 @@ async def end_following(checkout: Checkout, before: str | None, after: str | Non
     """End what was cut off in the middle; a file that is neither the old nor the new one is somebody's."""
     like = before or after or ""
     old, new = before or empty_tree(like), after or empty_tree(like)
-    git, with_index = checkout.repository.git, _with_index(checkout, env)
+    git, with_index = checkout.repository.git, index_environment(checkout, env)
     if checkout.private.exists() and (
         (await git("diff-index", "--cached", "--quiet", new, "--", env=with_index, fine=(0, 1))).code == 0
     ):
@@ -252,7 +252,7 @@ async def end_following(checkout: Checkout, before: str | None, after: str | Non
     kept: list[str] = []
     for about, path in zip(rows[::2], rows[1::2], strict=False):
         _, mode, old_blob, new_blob, _ = about.removeprefix(":").split(" ")
-        if not await _is_half_done(checkout, path, (old_blob, new_blob), env):
+        if not await is_half_done(checkout, path, (old_blob, new_blob), env):
             raise BadRequest(
                 f"{checkout.folder / path} was changed after a merge was cut off there",
                 hint="save it elsewhere, `git checkout` the file, and merge again",
@@ -261,7 +261,7 @@ async def end_following(checkout: Checkout, before: str | None, after: str | Non
     await git("read-tree", "-m", "-i", old, new, env=with_index)
     names = b"".join(os.fsencode(path) + b"\0" for path in kept)
     for path in (*gone, *kept):
-        await _remove_file(checkout.folder, path)
+        await remove_file(checkout.folder, path)
     await git("checkout-index", "--force", "-u", "-z", "--stdin", stdin=names, env=with_index)
 
 
@@ -275,14 +275,14 @@ async def back_out(checkout: Checkout, before: str | None, after: str | None, en
     for about, name in zip(rows[::2], rows[1::2], strict=False):
         mode, _, old_blob, new_blob, _ = about.decode().removeprefix(":").split(" ")
         path = os.fsdecode(name)
-        if await _is_half_done(checkout, path, (old_blob, new_blob), env):
-            await _remove_file(checkout.folder, path)  # what is new goes first: there may be no room for both
+        if await is_half_done(checkout, path, (old_blob, new_blob), env):
+            await remove_file(checkout.folder, path)  # what is new goes first: there may be no room for both
             back += [path] if mode.strip("0") else []
     names = b"".join(os.fsencode(path) + b"\0" for path in back)
-    await git("checkout-index", "--force", "-u", "-z", "--stdin", stdin=names, env=_with_index(checkout, env))
+    await git("checkout-index", "--force", "-u", "-z", "--stdin", stdin=names, env=index_environment(checkout, env))
 
 
-async def _is_half_done(checkout: Checkout, path: str, blobs: Sequence[str], env: Mapping[str, str]) -> bool:
+async def is_half_done(checkout: Checkout, path: str, blobs: Sequence[str], env: Mapping[str, str]) -> bool:
     """Tell whether a file is the old one, the new one, the beginning of the new one, or gone."""
     place = checkout.folder / path
     if not os.path.lexists(place) or (place.is_dir() and not place.is_symlink()):
@@ -304,7 +304,7 @@ def _blob_id(content: bytes, length: int) -> str:
     return digest.hexdigest()
 
 
-async def _remove_file(folder: Path, path: str) -> None:
+async def remove_file(folder: Path, path: str) -> None:
     """Remove a file and the folders that are empty without it; no link above it is followed."""
     place = folder / path
     if any(above.is_symlink() for above in place.parents if above.is_relative_to(folder) and above != folder):
@@ -318,7 +318,7 @@ async def _remove_file(folder: Path, path: str) -> None:
             above.rmdir()
 
 
-def _with_index(checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> dict[str, str]:
+def index_environment(checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> dict[str, str]:
     optional = {"GIT_OPTIONAL_LOCKS": "1"} if locks else {}
     return {**env, **optional, "GIT_INDEX_FILE": str(checkout.private)}
 
@@ -328,7 +328,7 @@ def _with_index(checkout: Checkout, env: Mapping[str, str], *, locks: bool = Fal
 
 async def put_aside(checkout: Checkout, ref: str, env: Mapping[str, str]) -> str | None:
     """Make a commit of what is not committed in a held checkout, held by `ref`; None where there is nothing."""
-    git, with_index = checkout.repository.git, {**_with_index(checkout, env), **WHO}
+    git, with_index = checkout.repository.git, {**index_environment(checkout, env), **WHO}
     made = (await git("stash", "create", "put aside by corral", env=with_index)).out.decode().strip()
     if made:
         await git("update-ref", ref, made)
@@ -337,12 +337,12 @@ async def put_aside(checkout: Checkout, ref: str, env: Mapping[str, str]) -> str
 
 async def clear(checkout: Checkout, commit: str, env: Mapping[str, str]) -> None:
     """Make the tracked files of a held checkout those of its commit; what was different must have been put aside."""
-    await checkout.repository.git("read-tree", "--reset", "-u", commit, env=_with_index(checkout, env))
+    await checkout.repository.git("read-tree", "--reset", "-u", commit, env=index_environment(checkout, env))
 
 
 async def bring_back(checkout: Checkout, stash: str, commit: str, env: Mapping[str, str]) -> bool:
     """Apply what was put aside; where it does not fit any more it stays in `git stash list`, and False is returned."""
-    git, with_index = checkout.repository.git, {**_with_index(checkout, env), **WHO}
+    git, with_index = checkout.repository.git, {**index_environment(checkout, env), **WHO}
     if not await dirty_files(checkout, env):
         applied = await git("stash", "apply", "--index", "--quiet", stash, env=with_index, fine=(0, 1, 128))
         if applied.code == 0:

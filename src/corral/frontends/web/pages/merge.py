@@ -43,6 +43,7 @@ WAYS = (
     MergeWay("rebase", "Rebase", "its commits one by one on top of the branch"),
     MergeWay("ours", "Merge, the branch wins", "where both changed the same lines, the branch's stay"),
     MergeWay("theirs", "Merge, the run wins", "where both changed the same lines, the run's come"),
+    MergeWay("apply", "Apply to the checkout", "as changes that are not committed; no branch moves"),
     MergeWay("branch", "Only a new branch", "with the merged result; the target stays where it is"),
     MergeWay("pr", "Pull request", "pushed and opened by gh"),
 )
