@@ -13,8 +13,8 @@ from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import BranchCheckout, MergeRecord
 from corral.rules.merge.merge import in_both
 from corral.store.interface import Store
-from corral.world.git import checkout_files, merge_commits, move_branch
-from corral.world.git.checkout_files import Change
+from corral.world.git import checkout_state, merge_commits, move_branch
+from corral.world.git.checkout_state import Change
 from corral.world.git.move_branch import Checkout, UnfinishedMove
 from corral.world.git.repository import Repository
 
@@ -41,7 +41,7 @@ class UncommittedChanges:
         """Return the checkout, and what of it would be overwritten."""
         checkout = await self._checkout(ref)
         env = await merge_commits.neutral_environment(self.repository)
-        changes = await checkout_files.file_changes(checkout, before, after)
+        changes = await checkout_state.file_changes(checkout, before, after)
         dirty = await move_branch.dirty_files_now(checkout, env)
         blocked = await self._blocked(checkout, before, after, changes, dirty)
         return (BranchCheckout(folder=str(checkout.folder), trouble=_trouble(blocked) if blocked else ""),)
@@ -53,7 +53,7 @@ class UncommittedChanges:
         checkout = await self._checkout(record.ref)
         await move_branch.wait_until_quiet(checkout)
         with move_branch.hold_index(checkout):
-            changes = await checkout_files.file_changes(checkout, before, after)
+            changes = await checkout_state.file_changes(checkout, before, after)
             dirty = await move_branch.dirty_files(checkout, env)
             if blocked := await self._blocked(checkout, before, after, changes, dirty):
                 raise BadRequest(f"{checkout.folder}: {_trouble(blocked)}; nothing was changed", hint=DIRTY)
@@ -61,7 +61,7 @@ class UncommittedChanges:
             record = self.store.merges.add(structs.replace(record, state="begun", checkouts=(str(checkout.folder),)))
             try:
                 new = {path: entry for path, (_, entry) in changes.items()}
-                await checkout_files.write_files(checkout, after, new, env)
+                await checkout_state.write_files(checkout, after, new, env)
             except CorralError as error:
                 await self._back_out(checkout, before, changes, env, error)
                 self.store.merges.drop(record)
@@ -76,7 +76,7 @@ class UncommittedChanges:
         self, checkout: Checkout, before: str, changes: Mapping[str, Change], env: Mapping[str, str], error: CorralError
     ) -> None:
         try:
-            await checkout_files.put_back(checkout, before, changes, env)
+            await checkout_state.put_back(checkout, before, changes, env)
         except CorralError as worse:
             hint = "make room; the next merge or undo here ends it"
             raise UnfinishedMove(f"{error}; and back: {worse}", hint=hint) from error
@@ -88,11 +88,11 @@ class UncommittedChanges:
         checkout = await _checkout_of(self.repository, record)
         await move_branch.wait_until_quiet(checkout)
         with move_branch.hold_index(checkout):
-            changes = await checkout_files.file_changes(checkout, before, after)
+            changes = await checkout_state.file_changes(checkout, before, after)
             if committed := await self._committed(checkout, before, changes):
                 words = f"{_names(committed)}: committed since; undoing would lose that"
                 raise BadRequest(words, hint="`git revert` that commit, or reset it first")
-            if changed := await checkout_files.differing_files(checkout, after, changes, env):
+            if changed := await checkout_state.differing_files(checkout, after, changes, env):
                 raise BadRequest(
                     f"{_names(changed)}: changed since; undoing would lose that",
                     hint="save it elsewhere; `git checkout` or `git clean` takes the files back too",
@@ -100,8 +100,8 @@ class UncommittedChanges:
             record = structs.replace(record, state="undoing")
             self.store.merges.save(record)
             old = {path: entry for path, (entry, _) in changes.items()}
-            await checkout_files.write_files(checkout, before, old, env)
-            await checkout_files.unstage(checkout, changes, env)
+            await checkout_state.write_files(checkout, before, old, env)
+            await checkout_state.unstage(checkout, changes, env)
             move_branch.adopt(checkout)
         return await self._finish_undo(record)
 
@@ -112,9 +112,9 @@ class UncommittedChanges:
             env = await merge_commits.neutral_environment(self.repository)
             checkout = await _checkout_of(self.repository, record)
             with move_branch.hold_index(checkout):
-                changes = await checkout_files.file_changes(checkout, before, after)
-                await checkout_files.put_back(checkout, before, changes, env)
-                await checkout_files.unstage(checkout, changes, env)
+                changes = await checkout_state.file_changes(checkout, before, after)
+                await checkout_state.put_back(checkout, before, changes, env)
+                await checkout_state.unstage(checkout, changes, env)
                 move_branch.adopt(checkout)
         if record.state == "undoing":
             await self._finish_undo(record)
@@ -137,7 +137,7 @@ class UncommittedChanges:
         return sorted({*in_both(dirty, list(changes)).intersection(dirty), *unknown})
 
     async def _committed(self, checkout: Checkout, before: str, changes: Mapping[str, Change]) -> list[str]:
-        moved = await checkout_files.file_changes(checkout, before, "HEAD")
+        moved = await checkout_state.file_changes(checkout, before, "HEAD")
         return sorted(path for path in changes if path in moved)
 
     async def _checkout(self, ref: str) -> Checkout:
@@ -154,9 +154,9 @@ async def reverted_words(repository: Repository, record: MergeRecord) -> str:
     with contextlib.suppress(BadRequest):
         checkout = await _checkout_of(repository, record)
         before, after = record.before or "", record.after or ""
-        changes = await checkout_files.file_changes(checkout, before, after)
+        changes = await checkout_state.file_changes(checkout, before, after)
         env = await merge_commits.neutral_environment(repository)
-        if not await checkout_files.differing_files(checkout, before, changes, env):
+        if not await checkout_state.differing_files(checkout, before, changes, env):
             return f"{checkout.folder} has nothing of it any more: it was taken back there by hand"
     return ""
 
