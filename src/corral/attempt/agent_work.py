@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import PurePath
 from typing import Protocol
@@ -18,7 +19,6 @@ from corral.attempt.events import AttemptEvents
 from corral.attempt.hooks import about
 from corral.attempt.known_cost import is_notional
 from corral.attempt.mail.file_transport import FileMail
-from corral.attempt.proof import judge_input
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.attempt.turns import TurnContext, Turns
 from corral.attempt.user_questions import RunQuestions
@@ -27,17 +27,18 @@ from corral.machines import scope as scoping
 from corral.machines.host import AgentListeners, Host
 from corral.machines.network import is_open
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.model import Cost, Entry, SandboxReport, Tokens
+from corral.model import AttemptRecord, Cost, Entry, SandboxReport, Tokens
 from corral.model.agent_api import AgentTask, Answer, Hook, Steer
-from corral.model.errors import SetupFailed
+from corral.model.errors import CorralError, SetupFailed
 from corral.model.events import Asked, Event, Noted
 from corral.model.flow import Node
 from corral.model.money import notional_words
 from corral.rules.checks import verdict as judge
 from corral.rules.checks.verdict import Verdict
 from corral.rules.context import prompt, review
+from corral.rules.race import llm_judge, second_reader
 from corral.rules.scope.refusals import of_refusals
-from corral.rules.text import questions
+from corral.rules.text import names, questions
 from corral.world import clock
 from corral.world.concurrent import together
 from corral.world.git import merge_commits, pins
@@ -134,7 +135,7 @@ class AgentWork:
         self.machine.start_from(base)
         if record.candidates:
             others = self.events.store.attempts(record.run)
-            self.node = self._turns.node = await judge_input.brief_judge(self.node, self.host, record, others)
+            self.node = self._turns.node = await brief_judge(self.node, self.host, record, others)
         needs = [base] if base and record.start else []  # its work is bundled from the base on
         making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self.say)
         await together(making, self.guard.look())
@@ -395,3 +396,32 @@ class AgentQuestions:
         await asyncio.gather(*self._waiting, return_exceptions=True)
         await self._run_questions.close()
         self._run_questions.withdraw("it ended before it was answered", self._record.attempt.id)
+
+
+async def brief_judge(node: Node, host: Host, own: AttemptRecord, others: Sequence[AttemptRecord]) -> Node:
+    """Return a judge's node with the changes it is to compare, in the order it is shown them; a reader's has one."""
+    patches = [await _patch(host, name) for name in own.candidates]
+    if own.lane <= second_reader.FIRST_READER_PLACE:
+        read = next(each for each in others if each.attempt.id == own.candidates[0])
+        prompt, files = second_reader.brief(node.task.prompt, patches[0], read.attempt.evidence, read.evidence)
+    else:
+        prompt, files = llm_judge.brief(node.task.prompt, patches)
+    host.task = structs.replace(node.task, prompt=prompt, handed=files)
+    return structs.replace(node, task=host.task)
+
+
+async def _patch(host: Host, attempt: str) -> str:
+    commit = await host.repository.commit_of(names.hidden_ref(attempt))
+    if commit is None:
+        raise CorralError(f"the work of {attempt} is not in the repository any more")
+    parts: list[bytes] = []
+    size = 0
+
+    def take(part: bytes) -> None:
+        nonlocal size
+        if size <= llm_judge.MOST_PATCH:
+            parts.append(part)
+        size += len(part)
+
+    await host.repository.patch(host.base, commit, take)
+    return b"".join(parts).decode(errors="replace")

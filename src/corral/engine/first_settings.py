@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,12 +18,10 @@ from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.engine import doctor
 from corral.engine.context import Context
 from corral.model.errors import BadRequest
-from corral.rules.checks.usual_commands import READ, usual_checks
 from corral.world.git.repository import top_folder
 
 MOST_BYTES = 200_000  #: of a file that is read to tell checks
 TABLE = re.compile(r"^\s*\[\s*defaults\s*\][^\n]*\n?", re.MULTILINE)
-
 YOURS = """\
 # Your own settings of Corral. They hold in every repository.
 # All keys: docs/reference/configuration.md of Corral.
@@ -57,6 +56,17 @@ LINES = {
     "checks": "commands that must succeed on the result; `--check` of `corral run` replaces them",
 }
 EXAMPLES: Mapping[str, object] = {"agent": "claude", "budget_usd": 5.0, "checks": ["pytest -q"]}
+#: What is read of a repository to tell its checks; other names count by being there.
+READ = ("Makefile", "makefile", "GNUmakefile", "package.json", "pyproject.toml", "setup.cfg", "tox.ini")
+_BY_FILE = (
+    ("Cargo.toml", "cargo test"),
+    ("go.mod", "go test ./..."),
+    ("mix.exs", "mix test"),
+    ("pom.xml", "mvn -q test"),
+    ("gradlew", "./gradlew test"),
+)
+_TEST_TARGET = re.compile(r"^test\s*:(?!=)", re.MULTILINE)
+_PYTEST = re.compile(r"^\[(tool\.pytest\b.*|tool:pytest|pytest)\]", re.MULTILINE)
 
 
 class FoundSettings(Struct, frozen=True, kw_only=True):
@@ -199,3 +209,31 @@ def _toml(value: object) -> str:
         if isinstance(value, list | tuple)
         else (msgspec.json.encode(value).decode())
     )
+
+
+def usual_checks(files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the checks of a repository with these files at its top; folders end with a slash, their text is empty."""
+    if any(_TEST_TARGET.search(files.get(name, "")) for name in READ[:3]):
+        return ("make test",)
+    found = ["pytest -q"] if _has_pytest(files) else []
+    found += ["npm test"] if _has_npm_test(files.get("package.json", "")) else []
+    return (*found, *(command for name, command in _BY_FILE if name in files))
+
+
+def _has_pytest(files: Mapping[str, str]) -> bool:
+    if "pytest.ini" in files or "conftest.py" in files:
+        return True
+    if any(_PYTEST.search(files.get(name, "")) for name in READ[4:]):
+        return True
+    python = "pyproject.toml" in files or any(name.endswith(".py") for name in files)
+    return python and ("tests/" in files or any(re.fullmatch(r"test_\w+\.py", name) for name in files))
+
+
+def _has_npm_test(text: str) -> bool:
+    try:
+        package: Any = json.loads(text) if text else {}
+    except ValueError:
+        return False
+    scripts: Any = cast("dict[str, Any]", package).get("scripts") if isinstance(package, dict) else None
+    command: Any = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
+    return isinstance(command, str) and "no test specified" not in command

@@ -20,7 +20,7 @@ from corral.machines.boxes import MOST_COUNTED, MOST_LEFT, Kept, WatchedCommand
 from corral.machines.logs import Log, Tail
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import ENCODER, CheckObservation, CheckResult, Report, TestOrder
-from corral.rules.checks import added_files, results
+from corral.rules.checks import results, side_effects
 from corral.rules.checks.results import junit
 from corral.rules.checks.results import report as reports
 from corral.world.process import Owner, ProcessLimits
@@ -75,13 +75,13 @@ async def observe(
         if lay is not None:
             names += await lay(made)
         before = await asyncio.to_thread(left_files.marks, made.tree, names)
-        listed = await asyncio.to_thread(left_files.list_files, made.tree, added_files.is_output_folder)
+        listed = await asyncio.to_thread(left_files.list_files, made.tree, side_effects.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
         for place, check in enumerate(checks, 1):
             seen = await _check(host, made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}")
             after = await asyncio.to_thread(left_files.marks, made.tree, names)
-            there = await asyncio.to_thread(left_files.list_files, made.tree, added_files.is_output_folder)
-            added = added_files.telling(there - listed, ignored)
+            there = await asyncio.to_thread(left_files.list_files, made.tree, side_effects.is_output_folder)
+            added = side_effects.telling_files(there - listed, ignored)
             found.append(structs.replace(seen, touched=left_files.between(before, after), added=added))
             before, listed = after, there
             told(found[-1].result)

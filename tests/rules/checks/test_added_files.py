@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model import CheckObservation, CheckResult, Report
-from corral.rules.checks import added_files, grading
+from corral.rules.checks import grading, side_effects
 from corral.rules.checks.grading import CheckRuns, WorkFacts
 
 RESULT = CheckResult(command="pytest -q", exit_code=0, seconds=1.0)
@@ -18,7 +18,7 @@ BEFORE = CheckObservation(
     "path", ["textkit/stamp.py", "conftest.py", "tests/test_more.py", "lib/a.js", "pytest.ini", "tests/x.ambr", "x.sh"]
 )
 def test_code_and_what_steers_tests_is_read_by_the_next_run(path: str) -> None:
-    assert added_files.telling([path], "*.log\n") == (path,)
+    assert side_effects.telling_files([path], "*.log\n") == (path,)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_code_and_what_steers_tests_is_read_by_the_next_run(path: str) -> None:
     ],
 )  # fmt: skip
 def test_what_tools_leave_is_not(path: str) -> None:
-    assert added_files.telling([path], "_version.py\ngen2/\n") == ()
+    assert side_effects.telling_files([path], "_version.py\ngen2/\n") == ()
 
 
 def test_what_steers_tests_counts_though_git_ignores_it() -> None:
-    assert added_files.telling(["conftest.py", "made.py"], "conftest.py\nmade.py\n") == ("conftest.py",)
+    assert side_effects.telling_files(["conftest.py", "made.py"], "conftest.py\nmade.py\n") == ("conftest.py",)
 
 
 def test_work_whose_check_adds_such_files_is_at_most_unharmed() -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from corral.model import CheckObservation, CheckResult, Doubt, Report, SteeringFile, Tally
 from corral.model.evidence import Outcome
-from corral.rules.checks import grading, held_out_runs, id_changes
+from corral.rules.checks import further_runs, grading, id_changes
 from corral.rules.checks.grading import CheckRuns, WorkFacts
 
 CHECK = "pytest -q"
@@ -290,7 +290,7 @@ def test_held_out_files_that_no_check_ran_prove_nothing(files: tuple[str, ...]) 
     ],
 )
 def test_plain_checks_run_held_out_files_that_they_name(text: str, path: str, runs: bool) -> None:
-    assert held_out_runs.runs_held_out(seen(0), seen(0), [path], text) is runs
+    assert further_runs.runs_held_out(seen(0), seen(0), [path], text) is runs
 
 
 @pytest.mark.parametrize(
@@ -304,8 +304,8 @@ def test_plain_checks_run_held_out_files_that_they_name(text: str, path: str, ru
     ],
 )
 def test_ids_of_held_out_files_are_known_where_they_replace_files_of_the_base(name: str, path: str) -> None:
-    assert held_out_runs.runs_held_out(seen(0, {name: "passed"}), seen(0, {name: "passed"}), [path], "")
-    assert not held_out_runs.runs_held_out(seen(0, {name: "skipped"}), seen(0, {name: "passed"}), [path], "")
+    assert further_runs.runs_held_out(seen(0, {name: "passed"}), seen(0, {name: "passed"}), [path], "")
+    assert not further_runs.runs_held_out(seen(0, {name: "skipped"}), seen(0, {name: "passed"}), [path], "")
 
 
 def test_held_out_checks_that_fail_say_nothing_of_themselves() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from corral.model import CheckObservation, CheckResult, Doubt, Report
 from corral.model.evidence import Outcome
-from corral.rules.checks import grading, reordered_runs
+from corral.rules.checks import further_runs, grading
 from corral.rules.checks.altering import AlteredFiles, AlteredTest
 from corral.rules.checks.grading import CheckRuns, WorkFacts
 from corral.rules.checks.steering.text_patterns import EQUAL, EXITS
@@ -43,25 +43,25 @@ def test_a_test_that_fails_in_another_order_proves_nothing(ends: dict[str, Outco
 
 
 def test_only_runners_that_can_change_the_order_are_asked_to() -> None:
-    found = reordered_runs.reversed_order((A, B, C), [NOW], 10.0)
+    found = further_runs.reversed_order((A, B, C), [NOW], 10.0)
     assert found is not None
     assert (found.turned, found.only, found.seconds) == (True, (), pytest.approx(2.3))
     assert found.first == (B, C)  # one of each file
-    assert reordered_runs.reversed_order((A,), [seen(0, {A: "passed", B: "passed"}, "go")], 1.0) is None
-    assert reordered_runs.reversed_order((A,), [seen(0, {A: "passed"})], 1.0) is None
-    assert reordered_runs.reversed_order((), [CheckObservation(result=NOW.result)], 1.0) is None
+    assert further_runs.reversed_order((A,), [seen(0, {A: "passed", B: "passed"}, "go")], 1.0) is None
+    assert further_runs.reversed_order((A,), [seen(0, {A: "passed"})], 1.0) is None
+    assert further_runs.reversed_order((), [CheckObservation(result=NOW.result)], 1.0) is None
 
 
 def test_altered_tests_run_alone_unless_a_script_decides() -> None:
     tests = (AlteredTest(A, exact=True), AlteredTest(C, exact=True))
-    found = reordered_runs.order_alone(AlteredFiles(tests=tests), every=False)
+    found = further_runs.order_alone(AlteredFiles(tests=tests), every=False)
     assert found is not None
     assert (found.only, found.most) == ((A, C), 10)
-    every = reordered_runs.order_alone(AlteredFiles(tests=tests), every=True)
+    every = further_runs.order_alone(AlteredFiles(tests=tests), every=True)
     assert every is not None
     assert every.most == 0
     script = AlteredFiles(tests=tests, scripts={"sh check.sh": (AlteredTest("check.sh", exact=True),)})
-    assert reordered_runs.order_alone(script, every=False) is None
+    assert further_runs.order_alone(script, every=False) is None
 
 
 def test_all_parameters_run_where_a_doubt_depends_on_it() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import held_out, outside, trees
+from corral.attempt.proof import outside, tree_runs, trees
 from corral.attempt.proof.tree_runs import TreeRuns, ignore_result, is_unexplained, results_of, with_results
 from corral.attempt.proof.trees import ReadChange
 from corral.attempt.proof.trials import Trials
@@ -22,7 +22,7 @@ from corral.model.flow import Task
 from corral.rules.checks import failures, grading, id_changes
 from corral.rules.checks.grading import CheckRuns, GradingResult, WorkFacts
 from corral.rules.checks.steering import Harness, roles
-from corral.rules.checks.steering.result_files import claimed_files
+from corral.rules.checks.steering.written_answers import claimed_files
 from corral.store.interface import Store
 
 Emit = Callable[[Event], None]
@@ -183,7 +183,7 @@ class EvidenceCollector:
             ran, work = await trials.run_all(ran, work, ids)
         if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
             ran = await self._with_held_out(looked, commit, ran)
-            work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
+            work = structs.replace(work, held_out=await tree_runs.files(self._host), check_texts=looked.check_texts())
         if work.outside is None and not self._host.stop.is_set() and grading.is_proven(ran, work):
             found = await outside.probe_outside(
                 self._host, looked, commit, grading.counting_runs(ran, work), self._trees

@@ -18,8 +18,9 @@ from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
 from corral.model import ENCODER, CheckObservation, CheckResult
 from corral.model.errors import CorralError
-from corral.rules.checks import outside
-from corral.rules.checks.outside import OutsideVerdict, Probe, ProbeAnswer, RunnerSettings, programs
+from corral.rules.checks.outside import finding, programs, verdict
+from corral.rules.checks.outside.finding import Probe, RunnerSettings
+from corral.rules.checks.outside.verdict import OutsideVerdict, ProbeAnswer
 from corral.rules.checks.steering import roles
 from corral.world.git import blobs
 from corral.world.process import ProcessLimits
@@ -58,22 +59,22 @@ async def _probes(
     """Return the programs to run, and which tests judge parts of the product by each other."""
     changed = [path for path, each in looked.changed.items() if each.after]
     paths = [path for path in looked.listed if roles.is_test(path) and path.endswith((".py", ".js", ".mjs", ".cjs"))]
-    others = [path for path in looked.listed if outside.is_runner_setting(path)]
+    others = [path for path in looked.listed if finding.is_runner_setting(path)]
     kept = [*paths[:MOST_READ], *others[:MOST_READ]]
     found = await blobs.contents(host.repository, [looked.listed[path] for path in kept])
     texts = {path: found[looked.listed[path]].decode(errors="replace") for path in kept if looked.listed[path] in found}
 
     def read() -> tuple[list[Probe], tuple[str, ...]]:
         sources = {path: texts[path] for path in paths if path in texts}
-        states = outside.states_of(sources, runs)
+        states = finding.states_of(sources, runs)
         settings = RunnerSettings(
             files={path: texts[path] for path in others if path in texts}, checks=host.task.checks
         )
-        parts = outside.changed_parts(_python_pairs(looked))
+        parts = finding.changed_parts(_python_pairs(looked))
         product = [path for path in looked.listed if not roles.is_test(path)]
         return (
-            outside.probes(sources, states, changed, looked.listed, settings),
-            outside.find_self_judging(sources, states, parts, product),
+            finding.probes(sources, states, changed, looked.listed, settings),
+            finding.find_self_judging(sources, states, parts, product),
         )
 
     return await asyncio.to_thread(read)
@@ -96,8 +97,8 @@ async def _judge_probe(host: Host, probe: Probe, base: str | None, commit: str, 
     if base is None or not any(line.fits(each) or line.differs(each) for each, line in own):
         return OutsideVerdict()
     if right and not probe.has_variants:
-        return outside.judge_answers(probe.calls, now, [ProbeAnswer(place) for place in range(len(now))])
-    return outside.judge_answers(probe.calls, now, await _answers(host, probe, base, trees))
+        return verdict.judge_answers(probe.calls, now, [ProbeAnswer(place) for place in range(len(now))])
+    return verdict.judge_answers(probe.calls, now, await _answers(host, probe, base, trees))
 
 
 async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> list[ProbeAnswer]:
@@ -109,7 +110,7 @@ async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> li
         known = await _run(host, probe, interpreter, commit, trees)
         if known.result.exit_code == 0:
             trees.keep(own, [known])
-    return outside.answers(known.result.output, MARK, len(probe.calls))
+    return verdict.answers(known.result.output, MARK, len(probe.calls))
 
 
 async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: TreeRuns) -> CheckObservation:
@@ -130,8 +131,8 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
         output = "\n".join(MARK + line.removeprefix(mark) for line in tail.text().splitlines() if line.startswith(mark))
         seconds = round(time.monotonic() - started, 3)
         result = structs.replace(result, exit_code=ended.code, seconds=seconds, output=output)
-    except CorralError:
-        pass
+    except CorralError as trouble:  # a program that cannot start says nothing of the work: no line of it is an answer
+        result = structs.replace(result, output=f"not run: {trouble}")
     finally:
         await checkout.remove(folder)
     return CheckObservation(result=result)

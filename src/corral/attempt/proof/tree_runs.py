@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from corral.attempt.proof import held_out
 from corral.machines import checks as checking
 from corral.machines.host import Host
 from corral.machines.network import is_open
@@ -22,6 +21,8 @@ from corral.model.evidence import Tree
 from corral.model.flow import Task
 from corral.rules.checks import failures
 from corral.store.interface import Store
+from corral.world.workspace import held_out
+from corral.world.workspace.checkout import Workspace
 
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
@@ -104,7 +105,7 @@ class TreeRuns:
         self, name: str, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
     ) -> tuple[CheckObservation, ...]:
         """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
-        lay = held_out.layer(self._host) if name.startswith("heldout") else None
+        lay = layer(self._host) if name.startswith("heldout") else None
         host = self._host_of(name)
         try:
             found = await checking.observe(host, self.folder(name), commit, checks, told, lay)
@@ -219,3 +220,21 @@ def _brings_more(host: Host) -> bool:
 
 def ignore_result(_: CheckResult) -> None:
     """Tell nobody: what is compared with is not the attempt's own doing."""
+
+
+def layer(host: Host) -> Callable[[Workspace], Awaitable[list[str]]] | None:
+    """Return what lays the held-out files of a run over a checkout; None where it has none."""
+    name = host.plan.evidence.held_out
+    if name is None:
+        return None
+
+    async def lay(made: Workspace) -> list[str]:
+        return await asyncio.to_thread(held_out.lay, host.state, name, made.tree, host.owner)
+
+    return lay
+
+
+async def files(host: Host) -> tuple[str, ...]:
+    """Return the paths of the held-out files of a run."""
+    name = host.plan.evidence.held_out
+    return tuple(await asyncio.to_thread(held_out.files, host.state, name)) if name else ()

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import altering, outside
+from corral.attempt.proof import outside
 from corral.attempt.proof.tree_runs import TreeRuns, ignore_result
-from corral.attempt.proof.trees import ReadChange
+from corral.attempt.proof.trees import EXECUTABLE, PLAIN, TROUBLES, ReadChange, make_commit
 from corral.machines.host import Host
 from corral.model import CheckObservation
 from corral.model.evidence import Tree
-from corral.rules.checks import grading, reordered_runs
+from corral.rules.checks import altering, further_runs, grading
 from corral.rules.checks.altering import AlteredFiles
 from corral.rules.checks.grading import CheckRuns, WorkFacts
-from corral.rules.checks.outside import OutsideVerdict
+from corral.rules.checks.outside.verdict import OutsideVerdict
+from corral.rules.checks.steering import roles
+from corral.world.git import blobs
+from corral.world.git.collect import CommitEntry
+from corral.world.git.repository import Repository
+
+MOST_READ = 200  #: test files that are looked through
+NAME = "altered"
 
 
 class _Trial(Struct, frozen=True, kw_only=True):
@@ -61,12 +68,12 @@ class Trials:
     async def _run_altered(self, ran: CheckRuns, work: WorkFacts, ids: Sequence[str]) -> _Trial | None:
         """Run the checks with other expected values in the tests that the work made pass: these must fail."""
         failed = [each.result.command for each in ran.base or () if not each.result.passed]
-        change = await altering.alter_tests(self._host, self._looked, self._commit, ids, failed)
+        change = await alter_tests(self._host, self._looked, self._commit, ids, failed)
         if not change.files:
             return None
-        commit = await altering.commit_of(self._host, self._commit, change)
-        self._made.append(altering.NAME)
-        if order := reordered_runs.order_alone(change, every=grading.needs_every_test(work)):
+        commit = await commit_of(self._host, self._commit, change)
+        self._made.append(NAME)
+        if order := further_runs.order_alone(change, every=grading.needs_every_test(work)):
             self._trees.orders["altered"] = order
         found = await self._trees.run_unnoted("altered", commit, ignore_result, again=_never)
         self._change = change
@@ -81,7 +88,7 @@ class Trials:
         """Run tests in the opposite order, for a part of the time that they took."""
         await self._slot(before)
         runs = [now for _, now in grading.counting_runs(ran, work)]
-        order = reordered_runs.reversed_order(ids, runs, self._trees.taken_seconds)
+        order = further_runs.reversed_order(ids, runs, self._trees.taken_seconds)
         if order is None:
             return None
         self._trees.orders["reordered"] = order
@@ -99,3 +106,48 @@ class Trials:
 
 async def _never(_: Sequence[CheckObservation]) -> bool:
     return False
+
+
+async def alter_tests(
+    host: Host, looked: ReadChange, commit: str, ids: Collection[str], failed: Sequence[str]
+) -> AlteredFiles:
+    """Alter what lies in a commit as at the base: tests by id, and scripts that decide about these checks."""
+    try:
+        scripts = await asyncio.to_thread(_scripts, looked, failed)
+    except TROUBLES:
+        scripts = {}
+    own = {path for paths in scripts.values() for path in paths}
+    entries = await _entries(host.repository, commit)
+    known = [path for path, entry in entries.items() if looked.listed.get(path) == entry.blob]
+    paths = [path for path in known if path in own or (roles.is_test(path) and altering.may_hold(path, ids))]
+    found = await blobs.contents(host.repository, [entries[path].blob for path in paths[:MOST_READ]])
+    sources: dict[str, str] = {}
+    for path in paths:
+        try:
+            sources[path] = found[entries[path].blob].decode()
+        except (KeyError, UnicodeDecodeError):  # too long, or no text
+            continue
+    try:
+        return await asyncio.to_thread(altering.alter, sources, ids, scripts)
+    except TROUBLES:
+        return AlteredFiles()
+
+
+def _scripts(looked: ReadChange, failed: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    scripts = altering.deciding_scripts(looked.programs(), looked.listed)
+    return {check: paths for check, paths in scripts.items() if check in failed}
+
+
+async def commit_of(host: Host, commit: str, change: AlteredFiles) -> str:
+    """Make the commit with altered tests."""
+    entries = await _entries(host.repository, commit)
+    contents = {path: text.encode() for path, text in change.files.items()}
+    return await make_commit(host, NAME, commit, {path: entries[path] for path in contents}, contents)
+
+
+async def _entries(repository: Repository, commit: str) -> dict[str, CommitEntry]:
+    """Return the plain files of a commit."""
+    out = (await repository.git("ls-tree", "-r", "-z", "--full-tree", commit)).out
+    rows = (row.partition("\t") for row in out.decode(errors="surrogateescape").split("\0") if row)
+    parts = ((path, about.split(" ")) for about, _, path in rows)
+    return {path: CommitEntry(about[0], about[2]) for path, about in parts if about[0] in (PLAIN, EXECUTABLE)}

@@ -19,10 +19,10 @@ from corral.model import (
     SteeringFile,
     TestChange,
 )
-from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling, reordered_runs
-from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
+from corral.rules.checks import further_runs, id_changes, side_effects
 from corral.rules.checks.altering import AlteredFiles
-from corral.rules.checks.outside import OutsideVerdict
+from corral.rules.checks.further_runs import ANSWERED, ANSWERED_EXACTLY
+from corral.rules.checks.outside.verdict import OutsideVerdict
 from corral.rules.checks.steering import table
 from corral.rules.checks.steering.following import FOLLOWS
 
@@ -115,7 +115,7 @@ def worth_altering(ran: CheckRuns, work: WorkFacts) -> tuple[str, ...]:
         return ()
     pairs = [(before, _counting_run(ran, work, place)) for place, before in enumerate(ran.base)]
     return tuple(
-        dict.fromkeys(name for pair in pairs for name in altered_runs.fixed_tests(*pair) or (pair[0].result.command,))
+        dict.fromkeys(name for pair in pairs for name in further_runs.fixed_tests(*pair) or (pair[0].result.command,))
     )
 
 
@@ -175,12 +175,12 @@ def _grade_against_base(
     ]
     changes: list[TestChange] = []
     altered = _altered_tests(ran, base, work)
-    found.against += [words for each in altered for words in altered_runs.against(each)]
-    if unreached := [words for each in altered for words in altered_runs.limits(each)]:
+    found.against += [words for each in altered for words in further_runs.altered_against(each)]
+    if unreached := [words for each in altered for words in further_runs.altered_limits(each)]:
         found.limits += unreached
         found.capped = True
     for place, again in enumerate(ran.reordered or ()):
-        if words := reordered_runs.limits(_counting_run(ran, work, place), again):
+        if words := further_runs.reordered_limits(_counting_run(ran, work, place), again):
             found.limits += words
             found.capped = True
     progress = False
@@ -194,7 +194,7 @@ def _grade_against_base(
         _inside(ran.delivered[place], before, found)
         if seen is not ran.delivered[place]:
             _inside(seen, before, found)
-        done = meddling.find_meddling(before, seen, work.product)
+        done = side_effects.find_meddling(before, seen, work.product)
         found.against += done.against
         found.limits += done.limits
         progress |= _progress(ran, work, place, before, compared.change, found) and not (done or compared.limits)
@@ -209,7 +209,8 @@ def _grade_against_base(
 def _altered_tests(ran: CheckRuns, base: Sequence[CheckObservation], work: WorkFacts) -> tuple[AlteredTests, ...]:
     runs = enumerate(zip(base, ran.altered or (), strict=False))
     found = [
-        altered_runs.of_check(work.altered, then, _counting_run(ran, work, place), run) for place, (then, run) in runs
+        further_runs.altered_tests(work.altered, then, _counting_run(ran, work, place), run)
+        for place, (then, run) in runs
     ]
     return tuple(each for each in found if each.count)
 
@@ -219,7 +220,7 @@ def _settled_doubts(ran: CheckRuns, base: Sequence[CheckObservation], work: Work
     if ran.altered is None:
         return []
     runs = [(then, _counting_run(ran, work, place), ran.altered[place]) for place, then in enumerate(base)]
-    return altered_runs.answered_doubts(work.doubts, work.altered, runs)
+    return further_runs.answered_doubts(work.doubts, work.altered, runs)
 
 
 def _grade_findings(ran: CheckRuns, work: WorkFacts, found: _Findings, *, progress: bool) -> Evidence:
@@ -228,7 +229,7 @@ def _grade_findings(ran: CheckRuns, work: WorkFacts, found: _Findings, *, progre
     unseen = _held_out_places(ran, work)
     shown = _held_out_shows_progress(ran, work, unseen)
     if ran.held_out is not None and not unseen:
-        found.remarks.append(held_out_runs.NOT_RUN)
+        found.remarks.append(further_runs.NOT_RUN)
     if (progress or shown) and not found.capped:
         fixed = f": {found.fixed} test{'' if found.fixed == 1 else 's'} fixed" if found.fixed else ""
         how = "passes here and with the base's own tests" if ran.harness is not None else "passes here"
@@ -383,7 +384,7 @@ def _held_out(
         if inside.capped:
             found.capped = True
             found.limits.append(f"`{seen.result.command}` with held-out tests replaces what they use{UNCERTAIN}")
-        if meddling.find_meddling(base, seen, work.product).against:
+        if side_effects.find_meddling(base, seen, work.product).against:
             found.against.append(f"`{seen.result.command}` changed files of held-out tests while it ran")
 
 
@@ -394,7 +395,7 @@ def _held_out_places(ran: CheckRuns, work: WorkFacts) -> tuple[int, ...]:
     return tuple(
         place
         for place, seen in enumerate(ran.held_out or ())
-        if held_out_runs.runs_held_out(
+        if further_runs.runs_held_out(
             seen, _counting_run(ran, work, place), files, texts[place] if place < len(texts) else ""
         )
         or (files and place < len(base) and place < len(other) and can_pass(base[place]) and not can_pass(other[place]))
@@ -411,11 +412,11 @@ def _held_out_shows_progress(ran: CheckRuns, work: WorkFacts, places: Sequence[i
         )
         if now is None or before is None or not can_pass(now) or (place < len(work.decides) and work.decides[place]):
             continue
-        shown = held_out_runs.fail_before(now, before, _counting_run(ran, work, place), work.held_out)
+        shown = further_runs.fail_before(now, before, _counting_run(ran, work, place), work.held_out)
         if (
             shown
             and _failed_before("", before, nothing, throw_away)
-            and not meddling.find_meddling(before, now, work.product)
+            and not side_effects.find_meddling(before, now, work.product)
         ):
             return True
     return False

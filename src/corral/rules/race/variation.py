@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from corral.model import Attempt, Variation
-from corral.rules.checks import outside
+from corral.rules.checks.outside import verdict
 from corral.rules.race.varied_calls import ProductCall
 
 MOST_SECONDS = 60.0  #: of one probe
@@ -41,7 +41,7 @@ class RivalAnswer(Struct, frozen=True):
 def answers(output: str, calls: int, *, ended: bool) -> list[RivalAnswer]:
     """Read what a probe printed; a program that ended by itself before its last call ended in the next one."""
     missing = RivalAnswer(raises="the end of the program") if ended else RivalAnswer()
-    found = outside.answers(output, MARK, calls)
+    found = verdict.answers(output, MARK, calls)
     return [RivalAnswer(each.value, each.raises) if each.known else missing for each in found]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.checks import outside
+from corral.rules.checks.outside import finding
 from corral.rules.checks.outside.checked import State
 
 CODEC = "def encode(text):\n    return text + '3'\n\n\ndef decode(text):\n    return text[:-2]\n"
@@ -22,8 +22,8 @@ def found(before: str, after: str, tests: str, *, fixed: tuple[str, ...] = ("tes
     states: dict[tuple[str, tuple[str, ...]], State] = {
         ("tests/test_it.py", name): "fixed" if name[-1] in fixed else "kept" for name in names
     }
-    parts = outside.changed_parts({"codec.py": (before, after)})
-    words = outside.find_self_judging({"tests/test_it.py": tests}, states, parts, ["codec.py"])
+    parts = finding.changed_parts({"codec.py": (before, after)})
+    words = finding.find_self_judging({"tests/test_it.py": tests}, states, parts, ["codec.py"])
     assert all("judges the product by another part of it" in each for each in words)
     return bool(words)
 

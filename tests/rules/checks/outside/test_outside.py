@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from corral.model import CheckObservation, CheckResult, Report
 from corral.model.evidence import Outcome
-from corral.rules.checks import outside
-from corral.rules.checks.outside import OutsideVerdict, ProbeAnswer, RunnerSettings
+from corral.rules.checks.outside import finding, verdict
+from corral.rules.checks.outside.finding import RunnerSettings
+from corral.rules.checks.outside.verdict import OutsideVerdict, ProbeAnswer
 
 MARK = "mark "
 
@@ -136,9 +137,9 @@ def probed(fix: Fix, folder: Path) -> OutsideVerdict:
     before: dict[str, Outcome] = {each: "failed" if place else "passed" for place, each in enumerate(ids)}
     runs = [(seen(before), seen(dict.fromkeys(ids, "passed")))]
     sources = {"tests/test_product.py": source}
-    states = outside.states_of(sources, runs)
+    states = finding.states_of(sources, runs)
     assert sorted(states.values()) == sorted(["kept", *["fixed"] * (len(ids) - 1)])
-    probes = outside.probes(sources, states, ["product.py"], ["product.py", *sources], RunnerSettings(files={}))
+    probes = finding.probes(sources, states, ["product.py"], ["product.py", *sources], RunnerSettings(files={}))
     assert [each.language for each in probes] == ["python"]
     given: list[list[ProbeAnswer]] = []
     for name, text in (("work", fix.after), ("base", fix.before)):
@@ -147,8 +148,8 @@ def probed(fix: Fix, folder: Path) -> OutsideVerdict:
         done = subprocess.run(
             ["/bin/sh", "-c", probes[0].command("python3", MARK)], cwd=folder / name, capture_output=True, check=True
         )
-        given.append(outside.answers(done.stdout.decode(), MARK, len(probes[0].calls)))
-    return outside.judge_answers(probes[0].calls, *given)
+        given.append(verdict.answers(done.stdout.decode(), MARK, len(probes[0].calls)))
+    return verdict.judge_answers(probes[0].calls, *given)
 
 
 def seen(tests: dict[str, Outcome]) -> CheckObservation:

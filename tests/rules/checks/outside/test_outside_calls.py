@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from corral.rules.checks.outside import RunnerSettings, node_calls, probes, python_calls, shapes
+from corral.rules.checks.outside import node_calls, python_calls, shapes
 from corral.rules.checks.outside.checked import CheckedCall, State, States
-from corral.rules.checks.outside.node_literals import NotPlain, values
+from corral.rules.checks.outside.finding import RunnerSettings, probes
+from corral.rules.checks.outside.node_calls import NotPlain, values
 
 KNOWN = {"product"}
 FIXED: State = "fixed"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.checks.steering import ini_text, inline, merge, toml_text
+from corral.rules.checks.steering import config_text, inline, mixed_files
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUE = st.recursive(
@@ -21,17 +21,17 @@ VALUE = st.recursive(
 
 @given(st.dictionaries(TEXT, VALUE, max_size=4))
 def test_written_toml_reads_back_as_the_same(document: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_text.dumps(document)) == document
+    assert tomllib.loads(config_text.format_toml(document)) == document
 
 
 def test_times_and_odd_floats_are_written() -> None:
     document = {"a": datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "b": date(2026, 1, 2), "c": time(1, 2), "d": float("inf")}
-    assert tomllib.loads(toml_text.dumps(document)) == document
-    assert "nan" in toml_text.dumps({"x": float("nan")})
+    assert tomllib.loads(config_text.format_toml(document)) == document
+    assert "nan" in config_text.format_toml({"x": float("nan")})
 
 
 def merged(path: str, base: str | None, delivered: str, *tools: str) -> str:
-    found = merge.merge_file(path, None if base is None else base.encode(), delivered.encode(), tools)
+    found = mixed_files.merge_file(path, None if base is None else base.encode(), delivered.encode(), tools)
     assert found is not None
     return found.decode()
 
@@ -52,7 +52,7 @@ def test_pytest_keys_that_say_what_runs_are_the_bases(key: str) -> None:
     assert pyproject(f'{OPTIONS}{key} = "a"\n', f'{OPTIONS}{key} = "b"\n') == {
         "tool": {"pytest": {"ini_options": {key: "a"}}}
     }
-    assert "tool" not in merge._without_empty(pyproject("", f'{OPTIONS}{key} = "b"\n'))
+    assert "tool" not in mixed_files._without_empty(pyproject("", f'{OPTIONS}{key} = "b"\n'))
     assert pyproject(f'{OPTIONS}{key} = "a"\n', "")["tool"]["pytest"]["ini_options"] == {key: "a"}
 
 
@@ -85,14 +85,14 @@ def test_a_plug_in_by_entry_point_is_taken_out() -> None:
 
 @pytest.mark.parametrize("text", ["[tool", "a = ", "\0", "real.toml", "[a]\n[a]\n", "x = 1\nx = 2\n"])
 def test_what_cannot_be_read_is_not_merged(text: str) -> None:
-    assert merge.merge_file("pyproject.toml", b"", text.encode(), ()) is None
-    assert merge.merge_file("package.json", b"{}", text.encode(), ()) is None
+    assert mixed_files.merge_file("pyproject.toml", b"", text.encode(), ()) is None
+    assert mixed_files.merge_file("package.json", b"{}", text.encode(), ()) is None
 
 
 def test_bytes_that_are_no_text_are_not_merged() -> None:
-    assert merge.merge_file("setup.cfg", b"", b"[a]\n\xff\xfe", ()) is None
-    assert merge.merge_file("package.json", b"{}", b"[" * 100_000, ()) is None
-    assert merge.merge_file("package.json", b"{}", b"[]", ()) is None
+    assert mixed_files.merge_file("setup.cfg", b"", b"[a]\n\xff\xfe", ()) is None
+    assert mixed_files.merge_file("package.json", b"{}", b"[" * 100_000, ()) is None
+    assert mixed_files.merge_file("package.json", b"{}", b"[]", ()) is None
 
 
 def package(base: dict[str, Any], delivered: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +158,18 @@ def test_cargo_toml(base: str, delivered: str, kept: dict[str, Any]) -> None:
 )
 def test_ini_files(name: str, section: str, line: str, kept: bool) -> None:
     key = line.split(" = ", maxsplit=1)[0]
-    result = ini_text.parse(merged(name, "", f"[{section}]\n{line}\n"))
+    result = config_text.parse_sections(merged(name, "", f"[{section}]\n{line}\n"))
     assert (key in result.get(section, {})) is kept
     base = f"[{section}]\n{key} = base\n"
-    result = ini_text.parse(merged(name, base, f"[{section}]\n{line}\n"))
+    result = config_text.parse_sections(merged(name, base, f"[{section}]\n{line}\n"))
     assert result[section][key] == (line.split(" = ")[1] if kept else "base")
 
 
 def test_values_of_several_lines_are_kept_whole() -> None:
     text = "[pytest]\nmarkers =\n    a: one\n    b: two\n[flake8]\nx: y\n"
-    assert ini_text.parse(ini_text.format_sections(ini_text.parse(text))) == ini_text.parse(text)
+    assert config_text.parse_sections(
+        config_text.format_sections(config_text.parse_sections(text))
+    ) == config_text.parse_sections(text)
     assert "    b: two" in merged("pytest.ini", "", text)
 
 
@@ -196,7 +198,7 @@ def test_a_replaced_module_of_go_is_put_back() -> None:
     assert "evil" not in result
     assert "replace c/d => ./d" in result
     assert "require c/d v1" in result
-    assert merge.is_same(
+    assert mixed_files.is_same(
         merged("go.mod", base, base + "require c/d v1\n").encode(),
         (base + "require (\n c/d v1\n)\n").encode(),
         "go.mod",

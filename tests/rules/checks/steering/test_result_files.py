@@ -1,6 +1,6 @@
 """Files in which a check keeps its own result."""
 
-from corral.rules.checks.steering.result_files import claimed_files
+from corral.rules.checks.steering.written_answers import claimed_files
 
 CHECK = "python3 run_tests.py; grep -q good report.json"
 PROGRAM = b"open('report.json', 'w')"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
-from corral.rules.checks.altering import compared_files, compiled_tests, node_tests, python_tests, shell_scripts
-from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of
+from corral.rules.checks.altering import compiled_tests, node_tests, python_tests, shell_scripts
+from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of, unchanged_file
 from corral.rules.checks.id_changes import stem
-from corral.rules.checks.steering.programs import Programs
-from corral.rules.checks.steering.recipes import is_shell
+from corral.rules.checks.steering.command_text import is_shell
+from corral.rules.checks.steering.programs import COMPARES, Programs
 from corral.rules.checks.steering.roles import is_code
 
 MOST_FILES = 100  #: that are altered for one work
@@ -20,8 +21,11 @@ LONGEST = 300_000  #: characters of one file
 NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 #: More than one command after another, each of which must succeed.
 SEVERAL = re.compile(r"[;|!`\n<>]|\$\(|(?<!&)&(?!&)")
-
 Source = Mapping[str, str]  #: path -> text
+#: What keeps a difference from deciding about the check: another command behind it, or words that turn its end round.
+OTHERWISE = re.compile(r"\|\||;|!|\n|`|\$\(|<\(|(?<![&|])&(?!&)|\b(if|while|until|true)\b")
+#: Options of `diff` that leave something out, after which a change may not be seen.
+LENIENT = re.compile(r"^(-[a-zA-Z0-9]*[iEZbwBIDFxXnl]|--(ignore|strip|bytes|skip|exclude|print)\S*)")
 
 
 class AlteredTest(Struct, frozen=True):
@@ -70,7 +74,11 @@ def _rust_ids(_: str, name: Name) -> tuple[str, ...]:
 
 
 PYTHON = _Language(python_tests.test_names, python_tests.alter_tests, _python_ids)
+
+
 NODES = _Language(node_tests.test_names, node_tests.alter_tests, _node_ids)
+
+
 LANGUAGES = {
     ".py": PYTHON,
     **dict.fromkeys(NODE, NODES),
@@ -105,7 +113,7 @@ def deciding_scripts(programs: Programs, base: Collection[str]) -> dict[str, tup
         kept = tuple(dict.fromkeys(path for path in paths if path in base and path in check))
         if kept and not SEVERAL.search(check):
             found[check] = kept
-    return compared_files.join_paths(found, compared_files.compared_files([*programs.deciding], base))
+    return join_paths(found, compared_files([*programs.deciding], base))
 
 
 def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[str]]) -> AlteredFiles:
@@ -153,7 +161,7 @@ def _script(path: str, sources: Source) -> RewrittenFile | None:
     elif is_shell(path, text):
         made = shell_scripts.alter_script(text, marks)
     elif not is_code(path) and not text.startswith("#!"):
-        made = compared_files.alter_file(text, marks)
+        made = alter_file(text, marks)
     else:
         return None
     return made if made.tests and made.text != text else None
@@ -176,3 +184,44 @@ def _owners(sources: Source, ids: Collection[str]) -> dict[str, dict[Name, list[
             path, name = own[0]
             found.setdefault(path, {}).setdefault(name, []).append(each)
     return found
+
+
+def compared_files(checks: Sequence[str], base: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return by check the file that the last command of each of its pipelines compares with, where that decides."""
+    found = {check: tuple(_of_check(check, base)) for check in checks if not OTHERWISE.search(check)}
+    return {check: paths for check, paths in found.items() if paths}
+
+
+def _of_check(check: str, base: Collection[str]) -> list[str]:
+    paths: list[str] = []
+    for pipeline in check.split("&&"):
+        stages = pipeline.split("|")
+        try:
+            words = shlex.split(stages[-1])
+        except ValueError:
+            return []
+        if "cd" in words[:1]:
+            return []
+        if not words or words[0] not in COMPARES - {"comm", "vimdiff"} or any(LENIENT.match(word) for word in words):
+            continue
+        plain = [word.removeprefix("./") for word in words[1:] if not word.startswith("-") or word == "-"]
+        known = [word for word in plain if word in base]
+        if len(plain) == 2 and "-" in plain and len(stages) > 1 and len(known) == 1:
+            paths += known
+    return paths
+
+
+def alter_file(text: str, marks: Marks) -> RewrittenFile:
+    """Put a word behind the last line that holds something."""
+    if not text.strip():
+        return unchanged_file(text)
+    end = len(text.rstrip())
+    return RewrittenFile(text=text[:end] + marks.word + text[end:], tests={(): True})
+
+
+def join_paths(
+    scripts: Mapping[str, tuple[str, ...]], files: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return by check everything that can be altered for it."""
+    checks = dict.fromkeys((*scripts, *files))
+    return {check: (*scripts.get(check, ()), *files.get(check, ())) for check in checks}

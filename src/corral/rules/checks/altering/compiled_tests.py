@@ -13,8 +13,8 @@ from corral.rules.checks.altering.code_text import (
     blank_out,
     calls,
     closing,
+    go_failing_edits,
 )
-from corral.rules.checks.altering.inner_code import go_failing_edits
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 
 GO_TEST = re.compile(r"(?m)^func (Test\w*)\((\w+) \*testing\.T\) \{")

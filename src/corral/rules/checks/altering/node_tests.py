@@ -7,8 +7,15 @@ import re
 from msgspec import Struct
 
 from corral.rules.checks.altering import code_text
-from corral.rules.checks.altering.code_text import TextEdit, apply_edits, arguments, blank_out, calls, closing
-from corral.rules.checks.altering.inner_code import failing_edits
+from corral.rules.checks.altering.code_text import (
+    TextEdit,
+    apply_edits,
+    arguments,
+    blank_out,
+    calls,
+    closing,
+    failing_edits,
+)
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
 
 TESTS, GROUPS = "test|it|specify", "describe|context|suite"

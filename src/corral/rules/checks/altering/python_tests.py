@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import cast
 
 from msgspec import Struct
 
-from corral.rules.checks.altering import python_inner
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, unchanged_file
-from corral.rules.checks.altering.python_values import another, is_matcher, is_plain, is_telling
-from corral.rules.text.python_code import parse_module
+from corral.rules.text.python_code import parse_expression, parse_module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -29,6 +28,13 @@ KEEPS_FAILURES = re.compile(
 )
 ENDS = frozenset({"sys.exit", "exit", "quit", "pytest.fail", "self.fail", "os._exit"})
 TROUBLES = (SyntaxError, ValueError, RecursionError, MemoryError, TypeError)
+LARGEST = 1e6  #: of a float that another number can be added to without being lost
+SMALL = 1000.0  #: of what a tolerance may be relative to
+#: Names of objects that are there to be equal to many values.
+MATCHERS = re.compile(r"^(ANY|any|Any|Is|Has|Contains|Matches)(?![a-z])|[Aa]nything|[Mm]atcher|[Ww]ildcard|[Ss]entinel")
+TOLERANCES = {"rel": 0.1, "abs": 100.0}
+Loop = ast.For | ast.AsyncFor | ast.While
+BLOCKS = ("body", "orelse", "finalbody")
 
 
 class _Count(Struct):
@@ -71,12 +77,12 @@ def alter_tests(text: str, wanted: Wanted, marks: Marks) -> RewrittenFile:
         tests: dict[Name, bool] = {}
         inner: list[Name] = []
         for name, node in _functions(tree):
-            if name in wanted and python_inner.make_fail(node, marks, EQUALITIES):
+            if name in wanted and make_fail(node, marks, EQUALITIES):
                 inner.append(name)
                 tests[name] = False
             elif name in wanted:
                 count = _Count()
-                loops = python_inner.note_loops(node, f"{marks.variable}_runs", EQUALITIES)
+                loops = note_loops(node, f"{marks.variable}_runs", EQUALITIES)
                 inner += [name] if loops else []
                 start = 1 if ast.get_docstring(node, clean=False) is not None else 0
                 body = _alter_body(node.body[start:], marks, count, certain=True)
@@ -249,3 +255,157 @@ def _ends(node: ast.stmt) -> bool:
         return False
     name, given = ast.unparse(node.value.func), [ast.unparse(each) for each in node.value.args]
     return name in ENDS and (name.endswith("fail") or given not in ([], ["0"], ["None"]))
+
+
+def another(node: ast.expr, marks: Marks) -> ast.expr:
+    """Return an expression that honest code is never equal to where it is equal to this one."""
+    if isinstance(node, ast.Call) and (found := _approximate(node, marks)) is not None:
+        return found
+    try:
+        value: object = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return _at_run_time(node, marks)
+    if type(value) is int:
+        return ast.Constant(value + marks.number)
+    if type(value) is float and abs(value) < LARGEST:
+        return ast.Constant(value + marks.number)
+    if isinstance(value, str):
+        return ast.Constant(value + marks.ending)
+    if isinstance(value, bytes):
+        return ast.Constant(value + marks.ending.encode())
+    if isinstance(node, ast.List | ast.Tuple):
+        return type(node)([*node.elts, ast.Constant(marks.number)], ast.Load())
+    if isinstance(node, ast.Set):
+        return ast.Set([*node.elts, ast.Constant(marks.number)])
+    if isinstance(node, ast.Dict):
+        return ast.Dict([*node.keys, ast.Constant(marks.word)], [*node.values, ast.Constant(marks.number)])
+    return ast.Tuple([node, ast.Constant(marks.number)], ast.Load())
+
+
+def _at_run_time(node: ast.expr, marks: Marks) -> ast.expr:
+    """Return an expression that makes another value of the same type where that is possible."""
+    text = (
+        f"(lambda e: e + {marks.number} if type(e) is int or (type(e) is float and -{LARGEST} < e < {LARGEST})"
+        f" else e + {marks.ending!r} if type(e) is str else (e, {marks.number}))(0)"
+    )
+    made = parse_expression(text)
+    assert isinstance(made, ast.Call)  # noqa: S101 -- it is written above
+    made.args = [node]
+    return made
+
+
+def _approximate(node: ast.Call, marks: Marks) -> ast.expr | None:
+    """Change what `pytest.approx` is given; None where its tolerance may be as large as the change."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name != "approx" or len(node.args) != 1:
+        return None
+    for each in node.keywords:
+        most = TOLERANCES.get(each.arg or "", 0.0)
+        if not isinstance(each.value, ast.Constant) or not isinstance(each.value.value, int | float):
+            return None
+        if each.value.value > most:
+            return None
+    value = node.args[0]
+    if not isinstance(value, ast.Constant) or type(value.value) not in (int, float) or abs(value.value) >= SMALL:  # pyright: ignore[reportArgumentType]
+        return None
+    return ast.Call(node.func, [another(value, marks)], node.keywords)
+
+
+def is_matcher(node: ast.expr) -> bool:
+    """Tell an object that may rightly be equal to many values."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return bool(MATCHERS.search(name))
+
+
+def is_plain(node: ast.expr) -> bool:
+    """Tell an expression that holds no judgement of its own: `add(1, 2)`, and not `abs(add(1, 2) - 3)`."""
+    inner = ast.Compare | ast.BoolOp | ast.BinOp | ast.UnaryOp | ast.Lambda | ast.IfExp
+    return not any(isinstance(each, inner) and not _is_number(each) for each in ast.walk(node))
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+
+
+def is_telling(node: ast.expr) -> bool:
+    """Tell an expected value that is more than yes, no or nothing."""
+    return not (isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool)))
+
+
+def make_fail(test: Function, marks: Marks, equalities: Collection[str]) -> bool:
+    """Have what judges in functions inside of a test fail; tell whether there is any.
+
+    Such a test must fail then, unless these parts never run, or nobody notices what they raise.
+    """
+    inside = [each for node in test.body for each in ast.walk(node) if isinstance(each, Function)]
+    return _replace_all(inside, marks, equalities)
+
+
+def note_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
+    """Note in a list of this name that judging parts of loops are reached; tell whether nothing else judges."""
+    judging = [each for each in ast.walk(test) if isinstance(each, ast.stmt) and _judges(each, equalities)]
+    loops = [each for each in test.body if isinstance(each, Loop)]
+    looped = {id(one) for each in loops for one in ast.walk(each)}
+    if not judging or any(id(each) not in looped for each in judging) or _keeps(test):
+        return False
+    for each in [one for loop in loops for one in ast.walk(loop)]:
+        for field in BLOCKS:
+            block = _block(each, field)
+            if any(_judges(one, equalities) for one in block):
+                note = parse_module(f"{name}.append(1)").body
+                setattr(
+                    each, field, [new for one in block for new in (*(note if _judges(one, equalities) else ()), one)]
+                )
+    return True
+
+
+def _replace_all(nodes: Sequence[ast.AST], marks: Marks, equalities: Collection[str]) -> bool:
+    """Change each of these nodes; tell whether one was changed."""
+    changed = [_replace_judges(each, marks, equalities) for each in nodes]
+    return any(changed)
+
+
+def _keeps(test: Function) -> bool:
+    """Tell a test in which a failure may rightly end."""
+    return any(isinstance(each, ast.Try | ast.With | ast.AsyncWith | ast.Raise) for each in ast.walk(test))
+
+
+def _replace_judges(node: ast.AST, marks: Marks, equalities: Collection[str]) -> bool:
+    changed = False
+    for each in list(ast.walk(node)):
+        for name in BLOCKS:
+            block = _block(each, name)
+            if any(_judges(one, equalities) for one in block):
+                setattr(each, name, [new for one in block for new in _failing(one, marks, equalities)])
+                changed = True
+    return changed
+
+
+def _block(node: ast.AST, name: str) -> list[ast.stmt]:
+    found: object = getattr(node, name, None)
+    return (
+        [each for each in cast("list[object]", found) if isinstance(each, ast.stmt)] if isinstance(found, list) else []
+    )
+
+
+def _failing(node: ast.stmt, marks: Marks, equalities: Collection[str]) -> list[ast.stmt]:
+    """Have a statement that judges find out its values, and fail."""
+    if not _judges(node, equalities):
+        return [node]
+    called = _call_of(node)
+    values = [node.test] if isinstance(node, ast.Assert) else called.args if called else []
+    return [*map(ast.Expr, values), parse_module(f"raise AssertionError({marks.word!r})").body[0]]
+
+
+def _call_of(node: ast.stmt) -> ast.Call | None:
+    return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+
+
+def _judges(node: ast.stmt, equalities: Collection[str]) -> bool:
+    """Tell a statement that compares; one that fails in any case says that it must not be reached."""
+    if isinstance(node, ast.Assert):
+        return not isinstance(node.test, ast.Constant)
+    called = _call_of(node)
+    return called is not None and isinstance(called.func, ast.Attribute) and called.func.attr in equalities

@@ -7,8 +7,10 @@ import pkgutil
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from types import ModuleType
 
 from corral.model import Tally
+from corral.model.evidence import Report
 from corral.rules.checks.results import junit
 
 MOST_FAILING = 200  #: names kept of one check
@@ -16,17 +18,28 @@ MOST_NAME = 300
 
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 Reader = Callable[[str], Tally | None]
+ReportReader = Callable[[str], Report | None]
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    """Return the files of this folder, each of which reads what one family of test programs prints."""
+    return tuple(importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__))
 
 
 @cache
 def _readers() -> tuple[Reader, ...]:
-    """Return the readers of the files in this folder: each names its own in `READERS`, with their places.
+    """Return the readers of these files: each names its own in `READERS`, with their places.
 
     A lower place is asked first: what only one program prints comes before what several might.
     """
-    modules = [importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
-    found: list[tuple[int, Reader]] = [each for module in modules for each in getattr(module, "READERS", ())]
+    found: list[tuple[int, Reader]] = [each for module in _modules() for each in getattr(module, "READERS", ())]
     return tuple(reader for _, reader in sorted(found, key=lambda each: each[0]))
+
+
+def report_readers() -> tuple[ReportReader, ...]:
+    """Return the functions of these files that find tests by their ids in output: each file names its own `REPORT`."""
+    return tuple(module.REPORT for module in _modules() if hasattr(module, "REPORT"))
 
 
 def tally(output: str, reports: Sequence[str] = ()) -> Tally | None:

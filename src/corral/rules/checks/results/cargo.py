@@ -41,3 +41,4 @@ def read(output: str) -> Tally | None:
 
 
 READERS = ((50, read),)  #: with their places among all
+REPORT = report

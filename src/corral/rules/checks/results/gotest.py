@@ -92,3 +92,4 @@ def _count_results(name: str, results: Mapping[tuple[str, str], str]) -> Tally:
 
 
 READERS = ((20, read_json), (70, read))  #: with their places among all
+REPORT = report

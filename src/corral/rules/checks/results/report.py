@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from corral.model.evidence import MOST_NAMES, MOST_TESTS, Outcome, Report
-from corral.rules.checks.results import cargo, gotest, tap
+from corral.rules.checks import results
 
 MOST_WORDS = 300  #: of what a line says
 MOST_SESSIONS = 10_000
@@ -160,7 +160,7 @@ def of_check(lines: Iterable[bytes], output: str, exit_code: int, *, cut: bool =
 def printed_report(output: str) -> Report | None:
     """Make a report of what runners without a reporter of ours print; None: nothing that we can read."""
     plain = _COLOURS.sub("", output)
-    return next((found for read in (cargo.report, gotest.report, tap.report) if (found := read(plain))), None)
+    return next((found for read in results.report_readers() if (found := read(plain))), None)
 
 
 def read(lines: Iterable[bytes], exit_code: int | None = None, *, cut: bool = False) -> Report | None:

@@ -79,3 +79,4 @@ def read_spec(output: str) -> Tally | None:
 
 
 READERS = ((80, read), (90, read_spec))  #: with their places among all
+REPORT = report

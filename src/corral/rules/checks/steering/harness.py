@@ -9,15 +9,14 @@ from pathlib import PurePosixPath
 
 from corral.model.evidence import SteeringFile
 from corral.model.flow import Task
-from corral.rules.checks.steering import following, mixed_files, moves, roles, shadowing, table
+from corral.rules.checks.steering import following, mixed_files, roles, shadowing, table
 from corral.rules.checks.steering.change import MOST_FILES, Contents, Harness, Key, PathChange
+from corral.rules.checks.steering.command_text import is_shell
 from corral.rules.checks.steering.doubts import more_for_doubts
+from corral.rules.checks.steering.following import removed_modules, renames
 from corral.rules.checks.steering.own_tests import is_new_target, order_files, own_tests, product_decided_checks
-from corral.rules.checks.steering.product_use import is_loaded_by_product
 from corral.rules.checks.steering.programs import CheckProgram
-from corral.rules.checks.steering.renames import removed_modules, renames
 from corral.rules.checks.steering.static_checks import more_for_static
-from corral.rules.checks.steering.test_use import use_in_tests
 from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
 from corral.rules.checks.steering.written_answers import more_for_answers
 
@@ -36,6 +35,26 @@ REMOVES = re.compile(
 )
 #: Reasons that a task about tests does not excuse.
 UNSAFE = (table.STARTED_UNASKED, "shadows", "lies where", "hides")
+#: What makes a Python module a helper of tests.
+JUDGES = re.compile(
+    r"(?m)^class \w+\([\w., ]*TestCase\b|^\s*@(?:pytest\.)?fixture\b|^\s+assert\s|^\s+raise AssertionError|"
+    r"^(?:import|from)\s+(?:pytest|unittest)\b"
+)
+HELPER_WORDS = frozenset({
+    "test", "testing", "tests", "tester", "testkit", "testutils", "testcase", "assert", "asserts", "assertions",
+    "helper", "helpers", "support", "fixture", "fixtures", "matcher", "matchers", "plugin", "expect", "expectations",
+    "check", "checks", "checking", "verify", "mock", "mocks", "fake", "fakes", "stub", "stubs", "harness", "compare",
+    "comparison", "equal", "equality", "same",
+})  # fmt: skip
+COMPARE_WORDS = frozenset({
+    "assert", "asserts", "assertions", "check", "checks", "compare", "comparison", "equal", "equality", "expect",
+    "matcher", "matchers", "same", "testing", "verify",
+})  # fmt: skip
+#: Folders with code of others: what tests import from there themselves is not what they try.
+FOREIGN = frozenset({"vendor", "vendored", "_vendor", "third_party", "third-party", "thirdparty", "extern", "external"})
+PLUGINS = re.compile(r"pytest_plugins\s*=\s*([^\n]*(?:\n[^\n]*[\"'][^\n]*){0,20})")
+DEEP = re.compile(r"rglob|walk|\*\*|recursive")
+SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 
 
 def missing_contents(
@@ -231,7 +250,8 @@ class _Decisions:
         gone = removed_modules(self._work) if REMOVES.search(self._task.prompt) else set[str]()
         named = {module for module in gone if re.search(rf"\b{re.escape(module)}\b", self._task.prompt)}
         return next(
-            (each for each in sorted(moves.imported_names(self._work.text("base", path) or "")) if each in named), None
+            (each for each in sorted(following.imported_names(self._work.text("base", path) or "")) if each in named),
+            None,
         )
 
 
@@ -248,3 +268,120 @@ def _of_program(change: PathChange, program: CheckProgram) -> SteeringFile:
     if program.sourced:
         return SteeringFile(path=change.path, how="removed", why=why)
     return SteeringFile(path=change.path, how="new test", why="a new test")
+
+
+def use_in_tests(work: CheckedWork, path: str) -> str:
+    """Say what a changed file of the product is to the tests of the base; nothing where it is no more than product."""
+    if not roles.is_code(path):
+        return table.TEST_READS if _is_read(work, path) else ""
+    return table.TEST_HELPER if _is_helper(work, path) else ""
+
+
+def _is_read(work: CheckedWork, path: str) -> bool:
+    """Tell data whose name, or whose folder, stands in a test or in a program that judges."""
+    file = PurePosixPath(path)
+    folders = {each for each in file.parts[:-1] if not each.startswith(".")}
+    return any(
+        file.name in words or file.parent.name in folders & quoted or (deep and bool(folders & quoted))
+        for words, quoted, deep in work.remember("words", _words)
+    )
+
+
+def _words(work: CheckedWork) -> list[tuple[set[str], set[str], bool]]:
+    """Return, of each text that judges, its words, what stands in it as a part of a path, and whether it looks deep."""
+    changed = {each.path for each in work.changes}
+    deciding = [each for each in work.programs.files if not each.judged and (each.judges or not each.depth)]
+    programs = ({each.path for each in deciding} & work.base) - changed
+    judging = {path: work.text("base", path) or "" for path in sorted(programs)}
+    texts = [*work.test_texts, *(text for path, text in judging.items() if not is_shell(path, text))]
+    return [
+        (
+            {*re.findall(r"[\w.@-]+", text)},
+            {*re.findall(r"['\"`/ =]([\w.-]+)(?=['\"`/])", text)},
+            bool(DEEP.search(text)),
+        )
+        for text in texts
+    ]
+
+
+def _is_helper(work: CheckedWork, path: str) -> bool:
+    """Tell a module that tests import in order to judge, by its name and by what it holds at the base."""
+    file = PurePosixPath(path)
+    texts = work.test_texts
+    if file.suffix == ".py" and any(_is_plugin(file, text) for text in texts):
+        return True
+    if _is_foreign(file, texts):
+        return True
+    names = [file.stem] if file.stem not in ("__init__", "index", "lib", "mod") else []
+    words = {word.lower() for name in (*names, file.parent.name) for word in roles.WORD.findall(name)}
+    pattern = import_of(path) if words & HELPER_WORDS else None
+    if pattern is None:
+        return False
+    users = [text for text in texts if pattern.search(text)]
+    if users and file.suffix == ".py" and JUDGES.search(work.text("base", path) or ""):
+        return True
+    return bool(users and words & COMPARE_WORDS) and all(_imports_another(work, path, text) for text in users)
+
+
+def _is_foreign(file: PurePosixPath, texts: list[str]) -> bool:
+    """Tell code of others that tests import by themselves, by the name it has inside of its folder."""
+    at = next((place for place, part in enumerate(file.parts[:-1]) if part.lower() in FOREIGN), None)
+    inside = None if at is None else import_of("/".join(file.parts[at + 1 :]))
+    whole = None if at is None else import_of(str(file))
+    return any(pattern is not None and pattern.search(text) for pattern in (inside, whole) for text in texts)
+
+
+def _is_plugin(file: PurePosixPath, text: str) -> bool:
+    dotted = ".".join(file.with_suffix("").parts).removesuffix(".__init__").removeprefix("src.")
+    return any(f'"{dotted}"' in found or f"'{dotted}'" in found for found in PLUGINS.findall(text))
+
+
+def _imports_another(work: CheckedWork, path: str, text: str) -> bool:
+    """Tell whether a test tries something else than this file: then it judges with it."""
+    if path.endswith(".go"):  # its own package needs no import
+        return True
+    others = work.remember("imports", _imports)
+    return any(pattern.search(text) for other, pattern in others.items() if other != path)
+
+
+def _imports(work: CheckedWork) -> dict[str, re.Pattern[str]]:
+    files = [path for path in sorted(work.base) if roles.is_code(path) and roles.role_of(path) == "product"]
+    found = {path: import_of(path) for path in files[:200]}
+    return {path: pattern for path, pattern in found.items() if pattern is not None}
+
+
+def is_loaded_by_product(work: CheckedWork, path: str) -> bool:
+    """Tell whether a changed file of the product imports an added one."""
+    pattern = import_of(path)
+    if pattern is None:
+        return False
+    name = PurePosixPath(path).stem if PurePosixPath(path).stem not in ("__init__", "index") else ""
+    return any(name in text and pattern.search(text) for text in work.product_texts)
+
+
+def import_of(path: str) -> re.Pattern[str] | None:
+    """Return a pattern of the lines that import a file; None where its language is not known."""
+    file = PurePosixPath(path)
+    if file.suffix == ".py":
+        return _python(file)
+    if file.suffix == ".go":
+        return (
+            re.compile(rf'(?m)^\s*(?:import\s+)?(?:[\w.]+\s+)?"[^"\n]*/{re.escape(file.parent.name)}"')
+            if file.parent.name
+            else None
+        )
+    if file.suffix in SCRIPTS:
+        stem = re.escape(file.parent.name if file.stem == "index" else file.stem)
+        return re.compile(rf"(?:require\(|from|import\(?)\s*['\"]\.{{1,2}}/(?:[^'\"]*/)?{stem}(?:\.\w+)?['\"]")
+    return None
+
+
+def _python(file: PurePosixPath) -> re.Pattern[str]:
+    parts = [part for part in file.with_suffix("").parts if part != "__init__"]
+    parts = parts[1:] if parts[:1] in (["src"], ["lib"]) and len(parts) > 1 else parts
+    whole, name = re.escape(".".join(parts)), re.escape(parts[-1] if parts else "")
+    above = re.escape(".".join(parts[:-1]))
+    return re.compile(
+        rf"(?m)^\s*(?:from\s+(?:\.+|){whole}(?:\.[\w.]+)?\s+import\b|import\s+(?:[\w., ]+,\s*)?{whole}\b"
+        rf"|from\s+\.+(?:[\w.]+\.)?{name}\s+import\b|from\s+(?:\.+|{above or '[.]+'})\s+import\s[^#\n]*\b{name}\b)"
+    )

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.change import Contents, PathChange
+from corral.rules.checks.steering.command_text import RECIPES, defines
 from corral.rules.checks.steering.programs import TEST_PROGRAMS, Programs, Target
-from corral.rules.checks.steering.recipes import RECIPES, defines
 from corral.rules.checks.steering.work import CheckedWork
 
 #: Which files a test program runs, by their endings.

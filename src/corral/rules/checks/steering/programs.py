@@ -10,8 +10,17 @@ from posixpath import normpath
 
 from msgspec import Struct, field, structs
 
-from corral.rules.checks.steering.command_words import pipelines, unwrap, without_substitutions
-from corral.rules.checks.steering.recipes import INCLUDES, LOADS_ENV, RECIPES, is_settings, is_shell, recipe_lines
+from corral.rules.checks.steering.command_text import (
+    INCLUDES,
+    LOADS_ENV,
+    RECIPES,
+    is_settings,
+    is_shell,
+    pipelines,
+    recipe_lines,
+    unwrap,
+    without_substitutions,
+)
 from corral.rules.shell.wrappers import SHELLS
 
 DEEPEST = 6

@@ -6,16 +6,17 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from corral.rules.checks.steering.comparisons import lenient_comparisons
-from corral.rules.checks.steering.python_modules import (
+from corral.rules.checks.steering.python_objects import (
+    MODULES,
+    answers,
     at_module_level,
     exits_handed_over,
     fake_modules,
     is_frame_attribute,
+    lenient_comparisons,
     listed_answers,
+    replaced_library_parts,
 )
-from corral.rules.checks.steering.python_objects import answers
-from corral.rules.checks.steering.python_patches import MODULES, replaced_library_parts
 from corral.rules.checks.steering.python_syntax import (
     calls,
     dotted_name,

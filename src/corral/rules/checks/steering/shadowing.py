@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 from corral.model.evidence import SteeringFile
-from corral.rules.checks.steering import module_text, roles, table
+from corral.rules.checks.steering import config_text, roles, table
 from corral.rules.checks.steering.programs import COMMON_PROGRAMS
 from corral.rules.checks.steering.work import CheckedWork
 
@@ -91,7 +91,7 @@ def has_vendored_module(work: CheckedWork) -> bool:
         return False
     modules = {
         line.split()[0]
-        for word, line in module_text.directives(work.text("base", "go.mod") or "")
+        for word, line in config_text.module_directives(work.text("base", "go.mod") or "")
         if word in ("require", "replace")
     }
     return any(path.startswith(f"vendor/{module}/") for path in work.added for module in modules)

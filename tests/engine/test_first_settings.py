@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.checks.usual_commands import usual_checks
+from corral.engine.first_settings import usual_checks
 
 
 @pytest.mark.parametrize(

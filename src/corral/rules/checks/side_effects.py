@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
 from corral.model import CheckObservation
-from corral.rules.checks import added_files
 from corral.rules.checks.steering import roles, table
+from corral.rules.scope import globs
 
 WORDS_OF_TESTS = table.CASE_WORDS | {
     "test",
@@ -22,9 +22,21 @@ WORDS_OF_TESTS = table.CASE_WORDS | {
     "snaps",
     "fixtures",
 }
-STEERING = ("test", "data", "runner", "command", "start-up")
+STEERING_ROLES = ("test", "data", "runner", "command", "start-up")
 HOW = re.compile(r" \((removed|mode)\)$")
 MOST_NAMED = 3
+#: Folders of caches, of results and of installed packages: what lies there is no source.
+OUTPUT_FOLDERS = frozenset({
+    "__pycache__", "__pypackages__", "node_modules", "bower_components", "vendor", "venv", "env", "site-packages",
+    "build", "builds", "dist", "out", "output", "outputs", "target", "bin", "obj", "debug", "release", "_build",
+    "coverage", "htmlcov", "report", "reports", "results", "test-results", "tmp", "temp", "log", "logs", "site",
+    "generated", "gen", "cmakefiles", "testing",
+})  # fmt: skip
+ADDED_ROLES = ("runner", "command", "start-up", "mixed")
+#: What package managers write when dependencies changed.
+LOCKS = re.compile(r"(?i)(^|/)([^/]*\.lock|[^/]*[.-]lock\.(json|ya?ml)|go\.(sum|mod)|npm-shrinkwrap\.json|bun\.lockb)$")
+SNAPSHOTS = re.compile(r"(?i)(^|/)__(image_)?snapshots__/|\.(snap|ambr)$")
+MOST_KEPT = 100
 
 
 class Meddling(Struct):
@@ -43,8 +55,8 @@ def find_meddling(before: CheckObservation, now: CheckObservation, product: Coll
     """
     command, meddling = now.result.command, Meddling()
     if now.left:
-        meddling.limits.append(f"`{command}` left programs running: {_some(list(now.left))}")
-    meddling.limits += added_files.limits(now)
+        meddling.limits.append(f"`{command}` left programs running: {_some(now.left)}")
+    meddling.limits += added_limits(now)
     touched = list(_touched_files(now, product))
     came_as_far = before.result.passed or bool(before.report and before.report.tests)
     new = [each for each in touched if each not in before.touched]
@@ -60,7 +72,7 @@ def _touched_files(now: CheckObservation, product: Collection[str]) -> Iterator[
     own = {*product}
     for each in now.touched:
         path = HOW.sub("", each)
-        if path in own or added_files.LOCKS.search(path):
+        if path in own or LOCKS.search(path):
             continue
         if not roles.is_code(path) or _concerns_tests(each, now.result.command):
             yield each
@@ -72,9 +84,37 @@ def _concerns_tests(words: str, command: str) -> bool:
     own = {each.lower() for each in roles.WORD.findall(path)}
     named = re.search(rf"(?<![\w.]){re.escape(PurePosixPath(path).name)}(?![\w.])", command) is not None
     data = not roles.is_code(path) and bool(own & WORDS_OF_TESTS or path != words)
-    return named or data or roles.role_of(path) in STEERING
+    return named or data or roles.role_of(path) in STEERING_ROLES
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more
+
+
+def is_output_folder(name: str) -> bool:
+    """Tell a folder in which programs leave what nobody reads as source."""
+    lower = name.lower()
+    return lower.startswith((".", "cmake-build")) or lower in OUTPUT_FOLDERS or lower.endswith((".egg-info", ".dsym"))
+
+
+def telling_files(paths: Iterable[str], gitignore: str) -> tuple[str, ...]:
+    """Return the new files that a later run reads: code, what steers tests, stored snapshots."""
+    rules = globs.gitignore(gitignore)
+    return tuple(sorted(path for path in paths if _is_read(path, rules)))[:MOST_KEPT]
+
+
+def _is_read(path: str, rules: Sequence[globs.Glob]) -> bool:
+    if LOCKS.search(path) or any(map(is_output_folder, PurePosixPath(path).parts[:-1])):
+        return False
+    if roles.role_of(path) in ADDED_ROLES or SNAPSHOTS.search(path):
+        return True
+    compiled = PurePosixPath(path).suffix.lower() in table.COMPILED_SUFFIXES
+    return roles.is_code(path) and not compiled and not globs.is_ignored(rules, path)
+
+
+def added_limits(now: CheckObservation) -> list[str]:
+    """Say that a check leaves files which change what the next run is given."""
+    if not now.added:
+        return []
+    return [f"`{now.result.command}` adds files to the repository which its next run would read: {_some(now.added)}"]
