@@ -1,9 +1,6 @@
 """What starts by itself and whom it tells: schedules, signed triggers with limits, signed webhooks that are tried again."""
 
-import http.server
 import json
-import queue
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +9,7 @@ import pytest
 
 from corral.rules.text import signing
 from tests.rig.command import Corral
+from tests.rig.receiver import Receiver
 from tests.rig.repository import Repo
 from tests.rig.server import Answer, Server, serving
 from tests.rig.waiting import until
@@ -20,41 +18,10 @@ pytestmark = pytest.mark.slow
 SECRET = "0123456789abcdef0123"
 
 
-class Receiver(http.server.ThreadingHTTPServer):
-    """Somebody's web address; answers with what a test says, and keeps what came."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Hook)
-        self.answers: list[int] = []
-        self.got: queue.Queue[tuple[dict[str, str], bytes]] = queue.Queue()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hook"
-
-
-class Hook(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, Receiver)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        status = self.server.answers.pop(0) if self.server.answers else 204
-        self.server.got.put(({name.lower(): value for name, value in self.headers.items()}, body))
-        self.send_response(status)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name there
-        pass
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    found = Receiver()
-    yield found
-    found.shutdown()
-    found.server_close()
+    with Receiver() as found:
+        yield found
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
     from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
+    from corral.engine.callbacks import Callbacks
     from corral.engine.chats import Chats
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
@@ -118,6 +120,13 @@ class Engine:
         from corral.engine.queue.schedules import Schedules  # noqa: PLC0415
 
         return Schedules(self._store, self.requests)
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """What runs owe to web addresses."""
+        from corral.engine.callbacks import Callbacks  # noqa: PLC0415
+
+        return Callbacks(self._store)
 
     @property
     def chats(self) -> Chats:
@@ -290,11 +299,15 @@ class Engine:
     async def execute(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
         """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
         with during_run():
-            await self.active_runs.execute_owned(run, listen, patient=patient)
-            await self.merges.merge_automatically(run, listen)
+            async with self._calling_back(run):
+                await self.active_runs.execute_owned(run, listen, patient=patient)
+                await self.merges.merge_automatically(run, listen)
             if self._store.review.of_run(run):
                 await self.review.refresh(run)
             return run_document.build(self._store, run)
+
+    def _calling_back(self, run: str) -> AbstractAsyncContextManager[None]:
+        return self.callbacks.during(run) if self._store.run(run).plan.calls_back else nullcontext()
 
     async def stop(self, name: str, by: str, say: Say = _ignore_text, *, force: bool = False) -> Run:
         """Stop a run, whoever owns it, and wait until it is over and its work is saved.

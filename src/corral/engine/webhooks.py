@@ -6,19 +6,19 @@ import asyncio
 import logging
 import os
 import time
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import structs
 
 from corral.engine.views import run_document
 from corral.model import Entry, InboxEntry, moment
-from corral.model.errors import BadRequest, NotFound
+from corral.model.errors import NotFound
 from corral.model.events import StatusChanged
 from corral.model.server import Delivery, LoggedEvent, WebhookRecord
 from corral.rules.text import signing
 from corral.store.interface import Store
 from corral.version import __version__
+from corral.world import http_client
 from corral.world.notify import http_post
 
 #: How long to wait after each try that failed; then it is dead, and stays visible.
@@ -41,12 +41,9 @@ class Webhooks:
 
     def add(self, url: str, types: tuple[str, ...], secret: str = "") -> WebhookRecord:
         """Add an address; it hears of what happens from now on. Without a secret it is given one."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise BadRequest(f"`{url}` is no address to post to", hint="as https://example.org/hook")
         record = WebhookRecord(
             id=os.urandom(4).hex(),
-            url=url,
+            url=http_client.check_address(url, "url"),
             secret=secret or signing.secret_of(os.urandom(32)),
             types=types,
             created=time.time(),
@@ -142,11 +139,7 @@ class WebhookSender:
                 self._sending[due.id] = asyncio.create_task(self._deliver(due, hooks[due.webhook]))
 
     async def _deliver(self, due: Delivery, hook: WebhookRecord) -> None:
-        headers = {
-            **signing.sign(hook.secret, due.id, int(time.time()), due.body),
-            "Content-Type": "application/json",
-            "User-Agent": f"corral/{__version__}",
-        }
+        headers = signed_headers(hook.secret, due.id, due.body)
         status, words = await http_post.post(hook.url, headers, due.body)
         answer = f"{status} {words}".strip() if status else words
         tries, good = due.tries + 1, 200 <= status < 300
@@ -165,6 +158,15 @@ class WebhookSender:
             self._store.automation.put_webhook(structs.replace(hook, enabled=False))
         if not good:
             log.warning("not delivered (try %d): %s", tries, answer[:200], extra={"webhook": hook.id})
+
+
+def signed_headers(secret: str, name: str, body: bytes) -> dict[str, str]:
+    """Return the headers of a post: what it is, who sends it, and the proof of that."""
+    return {
+        **signing.sign(secret, name, int(time.time()), body),
+        "Content-Type": "application/json",
+        "User-Agent": f"corral/{__version__}",
+    }
 
 
 def _run_payload(store: Store, logged: LoggedEvent) -> tuple[str, bytes] | None:

@@ -185,6 +185,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     evidence: EvidenceRules = EvidenceRules()
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    calls_back: bool = False  #: an address is to be called; the store has it apart, for parts of it may be secret
 
 
 #: Fields that a plan takes from its request as they are.

@@ -150,6 +150,19 @@ class Delivery(Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
 
+class Callback(Struct, frozen=True, kw_only=True):
+    """The one post that a run owes to a web address, when it is over or waits for an answer."""
+
+    run: str
+    id: str  #: the same at every try
+    url: str
+    state: Literal["asked", "waiting", "delivered", "dead"] = "asked"  #: asked: the run is not over
+    body: bytes = b""
+    tries: int = 0
+    next_at: float = 0.0
+    answer: str = ""
+
+
 class RunSummary(Struct, frozen=True, kw_only=True):
     """A run as every list shows it: `ls --json`, the page, HTTP and MCP."""
 

@@ -54,7 +54,9 @@ class Requests:
                 raise Stopped(f"{stopping} before anything was started")
             for note in (*submission.notes, *await self._unknown_work(submission.plan)):
                 say(note)
-            self._context.store.add_run(_record(run, submission.plan, self._context.owner))
+            with self._context.store.transaction():
+                self._context.store.add_run(_record(run, submission.plan, self._context.owner))
+                _add_callback(self._context.store, run, request)
         return run
 
     async def enqueue(
@@ -192,8 +194,14 @@ def _enqueue(store: Store, record: RunRecord, ticket: Ticket, request: Request) 
             return run
         key = (ticket.key, _digest(request)) if ticket.key else None
         store.add_run(record)
+        _add_callback(store, record.id, request)
         store.queue.enqueue(record, priority=ticket.priority, by=ticket.by, key=key)
     return record.id
+
+
+def _add_callback(store: Store, run: str, request: Request) -> None:
+    if request.callback is not None:
+        store.automation.ask_callback(run, request.callback)
 
 
 def _digest(request: Request) -> str:

@@ -27,6 +27,7 @@ from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
 from corral.model.run_labels import check_labels, check_name
 from corral.rules.scope.scope import ScopeExplanation
+from corral.world import http_client
 from corral.world.git import checkout_state, merge_commits, plain_folder
 from corral.world.git import repository as git
 from corral.world.git.repository import DiscoveredRepository, Repository
@@ -57,6 +58,8 @@ async def prepare(
     """
     looking: list[asyncio.Task[Any]] = []
     name = check_name(request.name) if request.name is not None else None
+    if request.callback is not None:
+        http_client.check_address(request.callback, "--callback")
     request = structs.replace(request, name=name, labels=check_labels(request.labels))
     try:
         return await _prepare(request, state, history, looking, (glances, pinned))
@@ -144,6 +147,7 @@ async def _prepare(
         toolbox=settings.toolbox,
         limits=settings.limits,
         evidence=rules,
+        calls_back=request.callback is not None,
         **{name: getattr(request, name) for name in AS_REQUESTED},
     )
     notes += _without_mcp(names, settings)

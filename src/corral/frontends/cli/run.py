@@ -111,6 +111,9 @@ MOST_ARGUMENT = 100_000
 @click.option(
     "--merge", type=click.Choice(["never", "auto"]), default="never", help="Merge finished work.  [default: never]"
 )
+@click.option(
+    "--callback", metavar="URL", help="Address to post to, signed, when the run is over or waits for an answer."
+)
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--detach", is_flag=True, help="Queue the run and return; a server or a new process runs it.")
 @click.option(

@@ -153,6 +153,13 @@ def new(name: str, scopes: tuple[str, ...], *, as_json: bool) -> None:
     click.echo(msgspec.json.encode(made).decode() if as_json else made.secret)
 
 
+@token.command("callback")
+def show_callback_secret() -> None:
+    """Print the secret that signs callbacks of runs (`corral run --callback`)."""
+    with engine() as opened:
+        click.echo(opened.callbacks.secret())
+
+
 @token.command("ls")
 @json_option
 def list_(*, as_json: bool) -> None:

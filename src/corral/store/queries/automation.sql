@@ -69,3 +69,18 @@ SELECT state, count(*) AS count FROM deliveries GROUP BY state
 
 -- name: forget_deliveries
 DELETE FROM deliveries WHERE state = 'delivered' AND at < :before
+
+-- name: put_callback
+INSERT INTO callbacks (run, id, url, state, body, tries, next_at, answer)
+VALUES (:run, :id, :url, :state, :body, :tries, :next_at, :answer)
+ON CONFLICT (run) DO UPDATE SET id = excluded.id, url = excluded.url, state = excluded.state, body = excluded.body,
+  tries = excluded.tries, next_at = excluded.next_at, answer = excluded.answer
+
+-- name: open_callbacks
+SELECT * FROM callbacks WHERE state IN ('asked', 'waiting')
+
+-- name: callback
+SELECT * FROM callbacks WHERE run = :run
+
+-- name: begin_callback
+UPDATE callbacks SET tries = tries + 1, next_at = :until WHERE run = :run AND state = 'waiting' AND next_at <= :now

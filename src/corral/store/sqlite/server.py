@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable
 from typing import cast
 
 import msgspec
+from msgspec import structs
 
 from corral.model import ENCODER
-from corral.model.server import AccessScope, Delivery, ScheduleRecord, Token, TriggerRecord, WebhookRecord
+from corral.model.server import AccessScope, Callback, Delivery, ScheduleRecord, Token, TriggerRecord, WebhookRecord
 from corral.store.sqlite.database import Database
 
 KEEP_SECONDS = 30 * 86_400.0  #: how long it is remembered what was delivered
 
 
 class SqliteAutomation:
-    """Schedules, triggers, webhooks and their deliveries."""
+    """Schedules, triggers, webhooks with their deliveries, and callbacks of runs."""
 
     def __init__(self, store: Database) -> None:
         self._store = store
@@ -114,9 +116,35 @@ class SqliteAutomation:
     def delivery_counts(self) -> dict[str, int]:
         return {row["state"]: row["count"] for row in self._store.rows("count_deliveries")}
 
+    def ask_callback(self, run: str, url: str) -> Callback:
+        """Store which address a run is to call."""
+        asked = Callback(run=run, id=f"msg_{os.urandom(12).hex()}", url=url)
+        self.put_callback(asked)
+        return asked
+
+    def put_callback(self, callback: Callback) -> None:
+        with self._store.transaction():
+            self._store.do("put_callback", **structs.asdict(callback))
+
+    def open_callbacks(self) -> list[Callback]:
+        return [_callback(row) for row in self._store.rows("open_callbacks")]
+
+    def callback(self, run: str) -> Callback | None:
+        rows = self._store.rows("callback", run=run)
+        return _callback(rows[0]) if rows else None
+
+    def begin_callback(self, run: str, now: float, until: float) -> bool:
+        """Take on a post that is due; nobody else does until then."""
+        with self._store.transaction():
+            return self._store.do("begin_callback", run=run, now=now, until=until) == 1
+
 
 def _schedules(rows: Iterable[sqlite3.Row]) -> list[tuple[ScheduleRecord, float | None]]:
     return [(msgspec.json.decode(row["record"], type=ScheduleRecord), row["next_at"]) for row in rows]
+
+
+def _callback(row: sqlite3.Row) -> Callback:
+    return Callback(**{name: row[name] for name in Callback.__struct_fields__})
 
 
 def _deliveries(rows: Iterable[sqlite3.Row]) -> list[Delivery]:
