@@ -249,7 +249,7 @@ def test_a_limit_of_what_does_not_exist_is_refused(corral: Corral, repo: Repo) -
     assert corral("budget", "--json").json["limits"] == []
 
 
-def test_what_a_dead_process_held_is_given_back(corral: Corral, repo: Repo) -> None:
+def test_what_an_agent_may_have_spent_when_its_process_was_killed_stays_reserved(corral: Corral, repo: Repo) -> None:
     corral.config("[budget]\nunknown_cost_usd = 0.9")
     corral("budget", "set", "--per-day", "1.0")
     with corral.going("run", "t", "--repo", repo.folder, "--agent", corral.script(WAITS), "--json") as run:
@@ -259,8 +259,27 @@ def test_what_a_dead_process_held_is_given_back(corral: Corral, repo: Repo) -> N
         assert corral.run(repo, "t", "--agent", spends(corral, 0.2)).code == 4
         run.process.kill()
         run.process.wait()
-    assert corral.run(repo, "t", "--agent", spends(corral, 0.2)).code == 0
-    assert corral("budget", "--json").json["day"] == {"spent": pytest.approx(0.3), "reserved": 0.0}
+    assert corral.run(repo, "t", "--agent", spends(corral, 0.2)).code == 4  # nobody knows what the first one spent
+    assert corral("budget", "--json").json["day"] == {"spent": 0.1, "reserved": pytest.approx(0.8)}
+    killed = corral("ls", "--json").json[-1]["run"]
+    resumed = corral("resume", killed, "--json")
+    assert resumed.code == 4, resumed
+    assert resumed.json["cost"]["usd"] == pytest.approx(0.1)  # what is reserved is not spent
+    assert resumed.json["cost"]["reserved_usd"] == pytest.approx(0.8)
+    assert corral("cost", "--json").json["total"]["reserved_usd"] == pytest.approx(0.8)
+
+
+def test_what_a_killed_process_held_for_an_agent_that_had_not_started_is_given_back(corral: Corral, repo: Repo) -> None:
+    corral.config("[budget]\nunknown_cost_usd = 0.9\n")
+    corral.config(f"[[hooks]]\non = \"before_prompt\"\nrun = 'touch {corral.root}/begun; sleep 600.41'\n")
+    corral("budget", "set", "--per-day", "1.0")
+    agent = spends(corral, 0.2)
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", agent) as run:
+        until(lambda: corral("budget", "--json").json["day"]["reserved"] == 0.9, "its price is reserved")
+        until(lambda: any(corral.root.rglob("begun")), "its hook is at work")
+        run.process.kill()
+        run.process.wait()
+    assert corral("budget", "--json").json["day"] == {"spent": 0.0, "reserved": 0.0}
 
 
 def test_halt_stops_everything_and_lets_nothing_start(corral: Corral, repo: Repo) -> None:

@@ -32,9 +32,12 @@ def purse(store: Store, number: int = 1, task: Task | None = None, **facts: Any)
     return AttemptBudget(record, store, task or Task(prompt="x"), lambda _: None), record
 
 
-def reserved(store: Store, terms: Terms, **facts: Any) -> None:
-    """Reserve money for an attempt, and forget its purse: its process was killed."""
-    assert asyncio.run(purse(store, **facts)[0].open(terms, "/r")) is None
+def reserved(store: Store, terms: Terms, **facts: Any) -> AttemptBudget:
+    """Reserve money for an attempt and let its agent begin; who forgets its purse has killed its process."""
+    found = purse(store, **facts)[0]
+    assert asyncio.run(found.open(terms, "/r")) is None
+    found.begin_spending()
+    return found
 
 
 def end(found: AttemptBudget, record: AttemptRecord) -> Cost:
@@ -51,6 +54,41 @@ def test_an_unknown_cost_stays_reserved_after_a_kill(store: Store) -> None:
     line = Ledger(store, process_identity.is_alive).line("r-1")
     assert line is not None
     assert (line.spent, line.reserved) == (0.0, 1.0)
+
+
+def test_what_was_not_reported_before_a_kill_stays_reserved(store: Store) -> None:
+    reserved(store, UNKNOWN).count_reported(0.3, Tokens())
+    after, record = purse(store)
+    assert after.lost_cost() == Cost(0.3, "reported", 0.7)
+    record.attempt.cost = Cost(0.4, "reported")  # in its log, but not in the ledger
+    assert after.lost_cost() == Cost(0.4, "reported", 0.6)
+
+
+def test_a_kill_before_the_agent_starts_gives_everything_back(store: Store) -> None:
+    asyncio.run(purse(store)[0].open(UNKNOWN, "/r"))
+    assert purse(store)[0].lost_cost() == Cost(0.0, "metered")
+
+
+def test_a_kill_leaves_reserved_what_open_requests_of_a_metered_agent_may_cost(store: Store) -> None:
+    limits = (Limit(window="day", usd=9.0),)
+    found = reserved(store, Terms(budget=Budget(limits=limits, unknown_cost_usd=2.0), metered=True))
+    after, _ = purse(store)
+    assert after.lost_cost() == Cost(0.0, "metered")  # it has asked nobody yet
+    first = asyncio.run(found.count.enter())
+    assert after.lost_cost() == Cost(None, "unknown", 2.0)  # nobody knows what its first answer costs
+    found.meter("claude-sonnet-4-5", Tokens(100_000, 10_000), first)
+    found.count.leave(first, charged=True, known=True)
+    assert after.lost_cost() == Cost(0.45, "metered")
+    asyncio.run(found.count.enter())
+    assert after.lost_cost() == Cost(0.45, "metered", 0.45)  # as much as the dearest answer so far
+
+
+def test_an_agent_that_is_cut_short_may_have_spent_more_than_it_said(store: Store) -> None:
+    found, record = purse(store)
+    asyncio.run(found.open(UNKNOWN, "/r"))
+    found.count_reported(0.3, Tokens())
+    record.attempt.cost, found.reported_whole = Cost(0.3, "reported"), False
+    assert end(found, record) == Cost(0.3, "reported", 0.7)
 
 
 def test_a_fixed_price_is_charged_after_a_kill(store: Store) -> None:

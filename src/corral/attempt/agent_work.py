@@ -107,6 +107,7 @@ class AgentWork:
         await hooks.run("before_prompt", self.hooks, {**about(self.events, self.node, self.host), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers, self.attempt.cost = (), Cost()
+        self.events.budget.begin_spending()
         self.events.step("working")
         scene = TurnContext(self.workspace, resolved, self._limits(), self._ears(), guide)
         why = await self._work(scene, self._agent_task(resolved, told), messages)

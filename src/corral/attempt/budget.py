@@ -16,7 +16,7 @@ from corral.config.policies import price_list
 from corral.machines.request_count import MOST_UNPRICED, RequestCount
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.flow import Task
-from corral.model.money import TINY, Bound, Budget, Expected, LedgerLine, Limit, Refusal
+from corral.model.money import TINY, Bound, Budget, Expected, LedgerLine, Limit, PaidAttempt, Refusal
 from corral.model.numbers import usd_or_none
 from corral.rules.money import costs, limits
 from corral.rules.money.limits import Spender
@@ -51,6 +51,8 @@ class AttemptBudget:
         self.count = RequestCount()  #: of its requests to its provider
         self.count.is_priced, self.count.refusal = self._is_priced, self._refusal
         self.count.affords, self.count.waits = self._affords, self._note_wait
+        self.count.changed = self._write_risk
+        self._risk: float | None = 0.0  # as it is written: what may be spent before it is counted
         self.reported_whole = True  #: its agent came to report at the end of every turn
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
@@ -154,6 +156,32 @@ class AttemptBudget:
 
     # --- while it works
 
+    def begin_spending(self) -> None:
+        """Note that its agent may spend from now on: if this process dies, what was not counted stays reserved."""
+        self._write_risk()
+
+    def _write_risk(self) -> None:
+        risk = self._uncounted()
+        if risk == self._risk and (risk or self._spent <= self._written):
+            return
+        self._risk = risk
+        if self._spent > self._written:
+            self._write(self._known.metered_cost().source)
+        self._ledger.risk(self._attempt.id, risk)
+
+    def _uncounted(self) -> float | None:
+        """Return what it may spend before that is counted: of a metered agent its open requests; None: all."""
+        if self._terms.local:
+            return 0.0
+        if self._terms.fixed_usd is not None or not self._terms.metered:
+            return None
+        if not self.count.passed:
+            return 0.0
+        if not self._may_price or self.unpriced_requests or not self._known.whole:
+            return None
+        dearest = self._known.highest_usd(besides=self.count.open)
+        return len(self.count.open) * (self._expected[0] if dearest is None else dearest)
+
     def meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
         """Count what passed between the agent and its provider."""
         self._known.add(model, tokens.within_limits, answer)
@@ -237,17 +265,20 @@ class AttemptBudget:
         if usd is None or usd <= self._spent:
             return
         self._spent = usd
-        grown, now = usd - self._written, time.monotonic()
-        if usd <= self._held and grown < GROWS * self._held and now - self._wrote_at < WRITE_SECONDS:
+        grown, waited = usd - self._written, time.monotonic() - self._wrote_at
+        if usd <= self._held and grown < GROWS * self._held and waited < WRITE_SECONDS:
             return
-        self._written, self._wrote_at = usd, now
-        tokens = max(self.metered_tokens, self._attempt.tokens, key=lambda each: each.total)
-        self._ledger.spend(self._attempt.id, usd, cost.source, tokens)
+        self._write(cost.source)
         self._warn()
         if usd > limits.WARN * self._held:
             self._hold_more()
         if usd > self._held + TINY and self._bounds and self.over is None:
             self.over = self._tightest(0.0)
+
+    def _write(self, source: CostSource) -> None:
+        self._written, self._wrote_at = self._spent, time.monotonic()
+        tokens = max(self.metered_tokens, self._attempt.tokens, key=lambda each: each.total)
+        self._ledger.spend(self._attempt.id, self._spent, source, tokens)
 
     def _hold_more(self) -> None:
         """Ask for as much again, or for all that is left."""
@@ -304,7 +335,8 @@ class AttemptBudget:
         found = self._known.settled_cost(self._note, whole=self.reported_whole)
         if found.usd is not None:
             # Its own word does not settle requests without a price; a model that runs here has none.
-            partly = not terms.local and (not self._known.whole or self.unpriced_requests)
+            cut = not self.reported_whole and not terms.metered  # what it spent after its last word, nobody knows
+            partly = not terms.local and (cut or not self._known.whole or self.unpriced_requests)
             return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found
         if terms.local:
             return Cost(0.0, "fixed")
@@ -327,7 +359,7 @@ class AttemptBudget:
         self._held = max(self._held, line.reserved)
         cost = self._clean_cost(self._attempt.cost)
         if cost.usd is None and not cost.reserved_usd:  # it did not come to its own end
-            cost = self._cut_short(line.spent, line.source, line.reserved)
+            cost = self._cut_short(line)
         counted = cost.source != "fixed" and line.source in ("metered", "reported")
         if counted and cost.usd is not None and line.spent > cost.usd + TINY:  # it was counted before a crash
             cost = structs.replace(cost, usd=line.spent, source=line.source)
@@ -340,12 +372,24 @@ class AttemptBudget:
         usd = usd_or_none(cost.usd)
         return cost if usd == cost.usd else Cost(usd, "unknown" if usd is None else cost.source, cost.reserved_usd)
 
-    def _cut_short(self, spent: float, source: CostSource, reserved: float) -> Cost:
-        """Return what an attempt cost that was lost: what was counted so far; where nothing was, all stays reserved."""
-        spent = max(spent, self._spent)
-        if source != "unknown" or spent:
-            return Cost(spent, "metered" if source == "unknown" else source)
-        return Cost(reserved_usd=reserved) if reserved else Cost(0.0, "fixed")
+    def lost_cost(self) -> Cost:
+        """Return what it cost where its process died while its agent worked."""
+        line, fixed = self._ledger.line(self._attempt.id), self._record.cost_usd
+        if line is None or fixed is not None:
+            return self._attempt.cost if fixed is None else Cost(fixed, "fixed")
+        reported = self._clean_cost(self._attempt.cost)
+        if reported.usd is not None and reported.usd > line.spent:
+            line = structs.replace(line, spent=reported.usd, source=reported.source)
+        return self._cut_short(line)
+
+    def _cut_short(self, line: PaidAttempt) -> Cost:
+        """Return what an attempt cost that was cut short: what was counted; the rest may be spent too."""
+        if self._spent > line.spent:
+            line = structs.replace(line, spent=self._spent)
+        rest = round(line.unknown_usd, 6)
+        if line.spent:
+            return Cost(line.spent, "metered" if line.source == "unknown" else line.source, rest)
+        return Cost(reserved_usd=rest) if rest else Cost(0.0, "metered" if line.reserved else "fixed")
 
     def question(self) -> Question | None:
         """Return what a person is to be asked, where a limit stopped it."""

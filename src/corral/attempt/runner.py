@@ -215,6 +215,7 @@ class AttemptRunner:
         # Said before its work is collected: whoever goes on after one more crash must know how it ended.
         lost = Failure("crash", "corral was ended while it worked; its work is kept")
         self.record.outcome, self.attempt.error = "stopped", lost
+        self.attempt.cost = self.events.budget.lost_cost()
         if self.machine.has(self.workspace):
             await self._collect()
         await self._end.over(Verdict("stopped", lost))

@@ -32,6 +32,7 @@ class RequestCount:
         self.unpriced = 0
         self.most: int | None = None
         self.reason: str | None = None  #: why no more may pass
+        self.changed: Callable[[], None] = lambda: None  #: called when a request begins or has ended
         self.ended: Callable[[], None] = lambda: None  #: called when a request has ended
         self.open: set[int] = set()  #: numbers of the requests under way
         self._number = 0
@@ -47,6 +48,7 @@ class RequestCount:
         self._number += 1
         self.open.add(self._number)
         self.passed = (self.passed or 0) + 1
+        self.changed()
         return self._number
 
     def _may_pass(self) -> bool:
@@ -69,4 +71,5 @@ class RequestCount:
                 what = "1 request" if self.unpriced == 1 else f"{self.unpriced} requests"
                 self.reason = f"it made {what} the meter cannot price; the limit is {self.most}"
         self._left.set()
+        self.changed()
         self.ended()

@@ -163,6 +163,15 @@ class PaidAttempt(Struct, frozen=True, kw_only=True):
     cache_read: int
     cache_write: int
     notional: bool = False  #: its agent was logged in with a subscription
+    uncounted: float | None = (
+        None  #: what it may have spent beyond `spent`, if its process died; None: all of `reserved`
+    )
+
+    @property
+    def unknown_usd(self) -> float:
+        """Return what stays reserved if its process died."""
+        held = self.reserved if self.uncounted is None else min(self.reserved, self.spent + self.uncounted)
+        return max(0.0, held - self.spent)
 
     @property
     def tokens(self) -> int:

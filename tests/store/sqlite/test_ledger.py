@@ -65,14 +65,19 @@ def test_what_is_held_counts_until_it_is_settled(store: Store) -> None:
     assert kept.spent_and_reserved(DAY) == (1.5, 5.0)
 
 
-def test_a_dead_process_gives_back_what_it_held_but_not_what_it_spent(store: Store) -> None:
+def test_a_dead_process_gives_back_what_it_cannot_have_spent(store: Store) -> None:
     kept = ledger(store)
-    kept.reserve(line("a", 4.0, owner="gone"), [DAY])
-    kept.spend("a", 1.0, "reported")
-    kept.reserve(line("u", 2.0, owner="gone"), [DAY])  # nobody knows what it spent: that stays reserved
+    kept.reserve(line("a", 4.0, owner="gone"), [DAY])  # counted answer by answer: one of at most $0.50 is open
+    kept.risk("a", 0.5)
+    kept.spend("a", 1.0, "metered")
+    kept.reserve(line("u", 2.0, owner="gone"), [DAY])  # nobody knows what it spent besides: that stays reserved
+    kept.risk("u", None)
+    kept.spend("u", 0.5, "reported")
+    kept.reserve(line("n", 3.0, owner="gone"), [DAY])  # its agent was not started
     after = ledger(store, dead=("gone",))
-    assert after.reserve(line("b", 7.0), [DAY]) is None
-    assert after.spent_and_reserved(DAY) == (1.0, 9.0)
+    assert after.reserve(line("b", 6.6), [DAY]) is not None
+    assert after.reserve(line("b", 6.5), [DAY]) is None
+    assert after.spent_and_reserved(DAY) == (1.5, 8.5)
 
 
 def test_an_attempt_that_is_taken_up_again_is_held_once(store: Store) -> None:

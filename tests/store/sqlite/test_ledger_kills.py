@@ -41,6 +41,7 @@ class Race:
                     least=self.price if self.expected == "usual" else 0.0, at=1.0)  # fmt: skip
         refusal = self.ledger.reserve(line, [self.bound], self.expected)
         if refusal is None:
+            self.ledger.risk(name, None)  # no meter counts it
             self.at_work[name] = (owner, 0.0)
         else:
             self.waiting += refusal.waits
@@ -93,9 +94,7 @@ def test_no_schedule_of_starts_reports_and_kills_passes_a_limit(tmp_path: Path) 
         with store.transaction():  # one for all: the disk is not what is tried here
             play(race)
         waited += race.waiting
-        # An attempt that is killed after a report has spent since then what nobody knows: at most its price.
-        lost_after_report = len(race.dead) * PARALLEL * race.price
-        assert race.really <= race.usd + race.price + lost_after_report, case
+        assert race.really <= race.usd + race.price + 1e-6, case  # however many were killed
     assert waited > CASES / 4
     store.close()
 

@@ -1,10 +1,10 @@
 -- name: reserve
 INSERT INTO ledger (attempt, run, node, agent, account, model, role, type, repo, owner, reserved, at, guessed,
-  notional)
+  notional, uncounted)
 VALUES (:attempt, :run, :node, :agent, :account, :model, :role, :type, :repo, :owner, :reserved, :at, :guessed,
-  :notional)
+  :notional, 0.0)
 ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.reserved, settled = NULL,
-  status = 'running', guessed = excluded.guessed, notional = excluded.notional
+  status = 'running', guessed = excluded.guessed, notional = excluded.notional, uncounted = 0.0
 
 -- name: hold_more
 UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS NULL
@@ -13,6 +13,9 @@ UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS N
 UPDATE ledger SET spent = max(spent, :spent), source = CASE WHEN :source = 'unknown' THEN source ELSE :source END,
   input = :input, output = :output, cache_read = :cache_read, cache_write = :cache_write
 WHERE attempt = :attempt AND settled IS NULL
+
+-- name: risk
+UPDATE ledger SET uncounted = :uncounted WHERE attempt = :attempt AND settled IS NULL
 
 -- What is not known stays reserved: `reserved` is more than `spent` then.
 -- name: settle
@@ -30,8 +33,10 @@ SELECT * FROM ledger WHERE run = :run AND settled IS NULL
 -- name: owners_of_reservations
 SELECT DISTINCT owner FROM ledger WHERE settled IS NULL
 
+-- What was counted as it was spent is given back; the rest may be spent, and stays reserved.
 -- name: release_reservations
-UPDATE ledger SET reserved = CASE WHEN source = 'unknown' THEN reserved ELSE 0.0 END, settled = :at, status = 'lost'
+UPDATE ledger SET reserved = CASE WHEN uncounted IS NULL THEN reserved WHEN uncounted > 0.0
+  THEN min(reserved, spent + uncounted) ELSE 0.0 END, settled = :at, status = 'lost'
 WHERE owner = :owner AND settled IS NULL
 
 -- name: held_since

@@ -167,6 +167,11 @@ class Ledger:
         with self._store.transaction():
             self._store.do("spend", attempt=attempt, spent=_stored_usd(spent), source=source, **_counts(tokens))
 
+    def risk(self, attempt: str, uncounted: float | None) -> None:
+        """Note what an attempt may spend from now on before it is counted; None: all that is reserved for it."""
+        with self._store.transaction():
+            self._store.do("risk", attempt=attempt, uncounted=uncounted)
+
     def settle(self, attempt: Attempt, spent: float, at: float, reserved: float = 0.0) -> None:
         """Note what an attempt cost in the end and give back the rest, but for `reserved`: its unknown part."""
         known = _stored_usd(spent)
@@ -185,7 +190,7 @@ class Ledger:
             )
 
     def release_dead(self, now: float) -> None:
-        """Give back what is held by processes that are gone; where that cannot be written, it is left."""
+        """Give back what dead processes held and cannot have spent; where that cannot be written, it is left."""
         owners = [cast("str", row["owner"]) for row in self._store.rows("owners_of_reservations")]
         if not self._store.writable or all(self._alive(owner) is not False for owner in owners):
             return
