@@ -1,6 +1,8 @@
 """Our own agent loop, in the box, against a scripted model in the wire format of every provider it speaks to."""
 
+import shlex
 import socket
+import sys
 
 import pytest
 
@@ -26,6 +28,8 @@ OPENAI = "openai:gpt-5"
 ALSO = pytest.mark.night("the same with another provider, whose requests and answers are tried elsewhere")
 #: By day the loop alone shows it, without a box: tests/boxed/loop/test_providers.py.
 ALONE = pytest.mark.night("the loop alone shows it by day")
+#: A new network has a loopback that is down: SIOCSIFFLAGS of `lo`, IFF_UP | IFF_RUNNING.
+LOOPBACK_UP = 'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x41))'
 #: By day ollama works in the middle of a kill, and google where the loop is alone.
 BY_DAY = (OPENAI, "anthropic:claude-sonnet-4-5")
 EVERY = pytest.mark.parametrize(
@@ -95,6 +99,23 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: 
     assert {"path": "src/new.txt", "type": "changed"}.items() <= next(
         event for event in corral.events() if event["type"] == "changed"
     ).items()
+
+
+def test_ollama_is_found_at_its_usual_address(corral: Corral, repo: Repo) -> None:
+    """In a network of its own, where the port is free and nothing but the server is there."""
+    corral.root.joinpath("turns.json").write_text(
+        '[{"write": {"path": "new.txt", "content": "made"}}, {"text": "Done."}]'
+    )
+    python, log = shlex.quote(sys.executable), corral.root / "requests.jsonl"
+    served = f"{python} -m corral.testing.model turns.json --port 11434 --log {log} > address & server=$!"
+    ready = "until [ -s address ]; do sleep 0.05; done"
+    steps = f"{python} -c '{LOOPBACK_UP}' && {served}; {ready}; {shlex.join(corral.program)} \"$@\"; code=$?"
+    corral.program = ["unshare", "--net", "sh", "-c", f"{steps}; kill $server; exit $code", "corral"]
+    outcome = corral.run(repo, "make it", "--agent", "ollama:qwen2.5-coder:32b")
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["sandbox"]["level"] in BOXED
+    assert repo.read(outcome.attempt["branch"], "new.txt") == "made"
+    assert log.read_text().count("/chat/completions") == 2
 
 
 @ALONE

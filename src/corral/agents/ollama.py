@@ -17,7 +17,7 @@ FACTS = AgentFacts(
     resumes=True,
     reports_cost=True,
     local=True,
-    install="start a server (ollama serve) and say where it is: OLLAMA_HOST=localhost:11434",
+    install="start a server: ollama serve; if it is not at localhost:11434, OLLAMA_HOST names its address",
 )
 
 

@@ -46,9 +46,10 @@ def is_open(level: Level, net: Net) -> bool:
 
 
 def is_metered(resolved: ResolvedAgent) -> bool:
-    """Return whether an agent's requests to its provider pass by us: it has a key or a named address, no login."""
-    provider = resolved.agent.facts.provider
-    return provider is not None and any(resolved.env.get(name) for name in (provider.address, *provider.keys))
+    """Return whether an agent's requests to its provider pass by us: a key or an address, no login."""
+    facts = resolved.agent.facts
+    named = facts.provider and any(resolved.env.get(name) for name in (facts.provider.address, *facts.provider.keys))
+    return facts.provider is not None and (facts.local or bool(named))
 
 
 class Network:
