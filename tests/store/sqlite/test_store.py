@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ from corral.world import process, run_fence
 from corral.world.process import ProcessStart
 from corral.world.run_fence import Fence
 from tests.rig.tries import tries
+from tests.rig.waiting import until
 
 PLAN = RunPlan(
     flow=strategies.single(Task(prompt="do"), AgentChoice("a")), repo="/r", git_dir="/r/.git", base=None, into=None
@@ -219,3 +221,20 @@ def test_a_step_that_lands_later_than_a_higher_one_is_taken_all_the_same(tmp_pat
     Store(tmp_path).close()
     with sqlite3.connect(tmp_path / "corral.db") as database:
         assert database.execute("SELECT count(*) FROM inbox").fetchone() == (0,)
+
+
+def test_a_new_store_waits_for_another_process_that_makes_it_too(tmp_path: Path) -> None:
+    """SQLite itself does not wait there: of the first two commands in a fresh state folder, one failed."""
+
+    def open_files(path: Path) -> int:
+        return sum(each.is_symlink() and each.readlink() == path for each in Path("/proc/self/fd").iterdir())
+
+    for number in range(10):
+        path = tmp_path / str(number) / "corral.db"
+        path.parent.mkdir()
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+            other.execute("BEGIN IMMEDIATE")
+            opened = pool.submit(lambda: Store(path.parent).close())  # noqa: B023 -- it ends within this round
+            until(lambda: open_files(path) > 1 or opened.done(), "it has opened the file")  # noqa: B023
+            other.execute("ROLLBACK")
+            opened.result(timeout=60)

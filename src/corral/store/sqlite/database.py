@@ -217,12 +217,26 @@ def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     with translate_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
+        _set_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         path.chmod(0o600)  # prompts and outputs are in it
         _migrate(connection, path)
     return connection, True
+
+
+def _set_wal(connection: sqlite3.Connection) -> None:
+    """Let readers and writers work side by side; SQLite does not wait here for another process that does it first."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
+        else:
+            return
 
 
 def _make_folders(path: Path) -> None:
