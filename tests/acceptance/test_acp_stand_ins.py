@@ -107,3 +107,17 @@ def test_one_that_is_not_installed_says_how_to_get_it(corral: Corral, repo: Repo
     assert outcome.code == 2
     assert '[agents."acp:goose"] program' in outcome.err
     assert not [row for row in corral("agents", "--json").json if row["name"] == "acp:goose"]
+
+
+@pytest.mark.parametrize("method", ["cursor_login", None])
+def test_settings_name_how_a_command_logs_in(corral: Corral, repo: Repo, method: str | None) -> None:
+    agent = own(corral, "cursor")
+    corral.env["CURSOR_API_KEY"] = "key"
+    corral.config('env = ["CURSOR_API_KEY"]' + (f'\nauthenticate = "{method}"' if method else ""))
+    outcome = corral.run(repo, "write b", "--agent", agent, "--retries", "0")
+    if method:
+        assert outcome.code == 0, outcome
+        assert repo.read(outcome.attempt["branch"], "b.txt") == "b"
+    else:
+        assert outcome.attempt["error"]["class"] == "auth", outcome
+        assert "authenticate" in outcome.attempt["error"]["hint"]

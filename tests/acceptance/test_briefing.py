@@ -139,3 +139,29 @@ def test_skills_that_nobody_asked_for_are_named_and_can_be_opened(corral: Corral
     assert "Tag it." not in told
     assert "Be brief." in told
     assert "Tag it." in opened
+
+
+@pytest.mark.parametrize("linked", ["file", "folder", "parent"])
+@pytest.mark.parametrize("kind", ["role", "skill"])
+def test_a_role_or_skill_that_is_a_link_is_not_read(parrot: Corral, kind: str, linked: str) -> None:
+    """A repository could name any file of the user so, and have it sent to a model."""
+    repo, outside = parrot.repo(), parrot.root / "outside"
+    name = "notes.md" if kind == "role" else "notes/SKILL.md"
+    target, place = outside / f"{kind}s" / name, repo.folder / ".corral" / f"{kind}s" / name
+    target.parent.mkdir(parents=True)
+    target.write_text("---\nname: notes\ndescription: secret-words\n---\nsecret-words\n")
+    at, to = {
+        "file": (place, target),
+        "folder": (place.parent, target.parent),
+        "parent": (repo.folder / ".corral", outside),
+    }[linked]
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.symlink_to(to)
+    repo.git("add", "-A")
+    repo.git("commit", "--quiet", "-m", "a link")
+    outcome = parrot.run(repo, "do it", "--agent", "parrot", "--read-only", f"--{kind}", "notes")
+    assert outcome.code == 2, outcome
+    assert "secret-words" not in outcome.out + outcome.err
+    offered = parrot.run(repo, "do it", "--agent", "parrot", "--read-only")
+    assert offered.code == 0, offered
+    assert "secret-words" not in offered.attempt["output"]

@@ -165,3 +165,20 @@ def test_any_program_with_its_interpreter(corral: Corral) -> None:
     outcome = corral.run(corral.repo(), "the task", "--agent", "mine")
     assert told(outcome) == "the task"
     assert outcome.attempt["output"] == "from python"
+
+
+@pytest.mark.parametrize(("kind", "tries"), [("rate_limit", 2), ("overloaded", 2), ("auth", 1), ("denied", 1)])
+def test_what_settings_call_a_failure_decides_whether_it_is_tried_again(corral: Corral, kind: str, tries: int) -> None:
+    place = corral.root / "seen"
+    place.mkdir()
+    (place / "tries").touch()
+    for path in (place, place / "tries"):
+        path.chmod(0o777)  # in its box, an agent is another user
+    corral.config(f'[scope]\nwrite = ["**", "{place}/**"]\n[retry]\ndelay_seconds = 0.1\n')
+    fails = f"test $(wc -l < {place}/tries) -ge 2 || {{ echo 'HTTP 429: slow down' >&2; exit 9; }}"
+    corral.agent("mine", f"echo x >> {place}/tries; {fails}; echo done > x", f'errors = {{ {kind} = "429|no more" }}')
+    outcome = corral.run(corral.repo(), "t", "--agent", "mine")
+    attempts = outcome.json["nodes"][0]["attempts"]
+    assert attempts[0]["error"]["class"] == kind, outcome
+    assert len(attempts) == tries
+    assert outcome.json["status"] == ("done" if tries == 2 else "failed")

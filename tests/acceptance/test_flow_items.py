@@ -91,3 +91,20 @@ def test_after_a_kill_in_a_matrix_and_in_rounds_nothing_finished_is_done_again(c
     assert len(ended) == len(set(ended)), ended
     assert winner(after["each.2"])["output"] == "n3"
     assert repo.read(winner(after["poll"])["commit"], "count").split() == ["x", "x", "x"]
+
+
+INLINE = """
+nodes:
+  each:
+    for_each: [{name: red, size: {wide: 3}, tags: [x, y]}, {name: blue, size: {wide: 4}, tags: []}]
+    task: "DO: echo '{{item.size.wide}} {{item.tags}}' > {{item.name}}.txt"
+  all: {needs: [each], run: "cat red.txt blue.txt > all.txt"}
+"""
+
+
+def test_a_list_of_objects_is_written_into_the_flow(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    outcome = run_flow(corral, repo, INLINE)
+    assert outcome.code == 0, outcome
+    assert repo.read(winner(nodes(outcome)["all"])["commit"], "all.txt") == '3 ["x","y"]\n4 []'

@@ -9,6 +9,7 @@ import pytest
 
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, write
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -219,3 +220,38 @@ def test_the_time_for_collecting_is_a_setting_and_restore_takes_longer(corral: C
     assert repo.read(restored.json["branch"], "work.txt") == "work"
     corral.config_file.write_text('[workspace]\ncollect = "never"\n')
     assert "[workspace] collect: `never` is not a length of time" in corral.run(repo, "t", "--agent", agent).err
+
+
+def privileged(folder: Path) -> list[str]:
+    """Return what in a folder makes whoever runs or enters it another user or group."""
+    return [str(path) for path in folder.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o6000]
+
+
+def test_setuid_bits_are_gone_from_a_kept_workspace_and_from_what_is_merged(corral: Corral) -> None:
+    """The bits are looked for on the disk: git stores none of them, so no branch could show them."""
+    repo = corral.repo()
+    script = "cp /bin/true tool; chmod 6755 tool; mkdir -p in/shared; chmod 2777 in/shared; cp -p tool in/shared/; stat -c %a tool"
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", f"{script}; truncate -s 3G large.bin"))
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["output"].strip() == "6755"  # it could set them
+    kept = Path(outcome.attempt["workspace"])
+    assert (kept / "tool").exists()
+    assert privileged(kept) == []
+    assert corral("merge", "@last", cwd=repo.folder).code == 0
+    assert (repo.folder / "in" / "shared" / "tool").exists()
+    assert privileged(repo.folder) == []
+
+
+def test_setuid_bits_are_out_of_reach_while_the_agent_works_and_gone_after_a_kill(corral: Corral) -> None:
+    repo = corral.repo()
+    agent = corral.agent("mine", "cp /bin/true tool; chmod 4755 tool; test -e half || { echo x > half; sleep 600.43; }")
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", agent) as run:
+        until(lambda: list(corral.home.glob("workspaces/*/work/half")), "it is at work")
+        (tool,) = corral.home.glob("workspaces/*/work/tool")
+        assert tool.stat().st_mode & 0o4000
+        assert (corral.home / "workspaces").stat().st_mode & 0o077 == 0  # nobody else comes as far as that
+        run.process.kill()
+        run.process.wait()
+    stopped = corral("stop", "@last")
+    assert stopped.code == 0, stopped
+    assert privileged(corral.home / "workspaces") == []

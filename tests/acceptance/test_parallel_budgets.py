@@ -76,10 +76,10 @@ def test_a_flow_whose_price_is_known_from_earlier_runs(corral: Corral, repo: Rep
     held(outcome, 1.0, 0.5)
 
 
-@pytest.mark.parametrize("limit", ["per run", "day"])
+@pytest.mark.parametrize("limit", ["--per-run", "--per-day", "--per-month"])
 def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, limit: str) -> None:
     assume(corral, 0.5)
-    corral("budget", "set", "--per-run" if limit == "per run" else "--per-day", "1.0")
+    corral("budget", "set", limit, "1.0")
     outcome = corral(*flow(corral, pays(corral, 0.5), 8), "--repo", repo.folder)
     assert outcome.code == 4, outcome
     held(outcome, 1.0, 0.5)
@@ -106,7 +106,7 @@ def test_a_price_that_is_assumed_too_low(
     held(outcome, limit, price)
 
 
-@pytest.mark.parametrize("limit", ["--per-day", "--ceiling"])
+@pytest.mark.parametrize("limit", ["--per-day", "--per-month", "--ceiling"])
 def test_processes_under_a_shared_limit_with_a_price_that_is_assumed_too_low(
     corral: Corral, repo: Repo, limit: str
 ) -> None:

@@ -178,3 +178,20 @@ def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(cor
         assert "small" in outcome.attempt["files_changed"]
         assert repo.read(outcome.attempt["branch"], "small") == "1"
         until(lambda: going.process.poll() is not None, "it was ended")
+
+
+def test_halt_names_what_it_could_not_stop(corral: Corral, repo: Repo) -> None:
+    """Here a hook keeps the run from its end for longer than `halt` waits."""
+    corral.config("[[hooks]]\non = \"after_failure\"\nrun = 'sleep 600.47'\n")
+    agent = corral.script(SLEEPS)
+    with corral.going("run", "a task", "--repo", repo.folder, "--agent", agent, "--json") as going:
+        corral.until_said("half done")
+        run = corral("ls", "--json").json[0]["run"]
+        outcome = corral("halt")
+        assert outcome.code == 1, outcome
+        assert "0 runs stopped" in outcome.out
+        assert f"not stopped: {run}: process {going.process.pid}" in outcome.out + outcome.err
+        assert f"to force it: corral stop {run} --force" in outcome.out + outcome.err
+        assert corral("show", run, "--json").json["status"] == "running"
+        forced = corral("stop", run, "--force", "--json")
+        assert forced.json["status"] == "stopped", forced

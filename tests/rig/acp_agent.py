@@ -70,7 +70,9 @@ def main() -> None:
             logged_in = message["params"]["methodId"] == "cursor_login" and bool(os.environ.get("CURSOR_API_KEY"))
             refused = {"code": -32000, "message": "Authentication required"}
             send(id=number, **({"result": {}} if logged_in else {"error": refused}))
-        elif method == "session/new" and logged_in:
+        elif method == "session/new" and not logged_in:
+            send(id=number, error={"code": -32000, "message": "Authentication required"})
+        elif method == "session/new":
             folder = message["params"]["cwd"]
             send(id=number, result={"sessionId": "s1"})
         elif method == "session/prompt":
