@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 class LauncherHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        self._note_commit(version, build_data)
         folder = Path(self.root, "src", "corral", "world", "sandbox")
         compiler = shutil.which("cc") or shutil.which("gcc")
         if self.target_name != "wheel" or not (folder / "launcher.c").exists() or compiler is None:
@@ -35,3 +37,15 @@ class LauncherHook(BuildHookInterface[Any]):
         build_data["artifacts"] += [f"src/corral/world/sandbox/{name}" for name in ("launcher", "inner")]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+    def _note_commit(self, version: str, build_data: dict[str, Any]) -> None:
+        """Put the commit that is built into the wheel, for `corral --version`."""
+        git = shutil.which("git")
+        if self.target_name != "wheel" or version == "editable" or git is None or not Path(self.root, ".git").exists():
+            return
+        words = [git, "-C", self.root, "rev-parse", "--short=12", "HEAD"]
+        found = subprocess.run(words, check=False, capture_output=True, text=True)
+        if found.returncode == 0:
+            with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
+                file.write(found.stdout)
+            build_data["force_include"][file.name] = "corral/build.txt"

@@ -28,9 +28,9 @@ def main() -> None:
 
 def _run_command() -> int:
     if sys.argv[1:] == ["--version"]:  # asked by scripts and editors all the time: no need to load anything
-        from corral.version import __version__  # noqa: PLC0415
+        from corral.version import describe  # noqa: PLC0415
 
-        sys.stdout.write(f"corral {__version__}\n")
+        sys.stdout.write(describe())
         return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
     if sys.argv[1:] == ["acp"]:  # an editor waits for its first answer: the rest is loaded after it

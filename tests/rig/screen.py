@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from tests.rig.command import Corral
@@ -77,14 +77,16 @@ class Screen:
 
 
 @contextlib.contextmanager
-def on_terminal(corral: Corral, *arguments: str | Path, rows: int = 40, columns: int = 120) -> Generator[Screen]:
+def on_terminal(
+    corral: Corral, *arguments: str | Path, rows: int = 40, columns: int = 120, env: Mapping[str, str] | None = None
+) -> Generator[Screen]:
     """Start a command on a new terminal; it is gone when the block is left."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
         [*corral.program, *map(str, arguments)],
         cwd=corral.root,
-        env={**corral.env, "TERM": "xterm-256color"},
+        env={**corral.env, "TERM": "xterm-256color", "PAGER": "cat", **(env or {})},
         stdin=slave,
         stdout=slave,
         stderr=slave,

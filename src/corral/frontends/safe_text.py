@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TextIO, cast
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, BinaryIO, TextIO, cast
 
 #: What can drive a terminal or reorder what it shows: C0 but tab and newline, DEL, C1, line separators, bidi controls,
 #: and bytes that are no text.
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+_FULL_INDEX = re.compile(r"^index ([0-9a-f]{12})[0-9a-f]{28,52}\.\.([0-9a-f]{12})[0-9a-f]{28,52}")
+_PATCH_COLOURS = (
+    ("diff ", 1), ("index ", 2), ("--- ", 1), ("+++ ", 1), ("@@", 36), ("+", 32), ("-", 31),
+)  # fmt: skip
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "cyan": 36}
 
 
@@ -87,6 +95,61 @@ def patch_sink() -> Callable[[bytes], Any]:
     return lambda data: out.write(decoder.decode(data))
 
 
+@contextlib.contextmanager
+def patch_view() -> Generator[Callable[[bytes], Any]]:
+    """Lend what takes the bytes of a patch and shows them: on a terminal in colour, and in the user's pager."""
+    out = sys.stdout
+    if not isinstance(out, VisibleStream):
+        yield out.buffer.write
+        return
+    colours = not os.environ.get("NO_COLOR")
+    with _pager(out) as write:
+        lines = _PatchLines(write, colours=colours)
+        yield lines.take
+        lines.end()
+
+
+class _PatchLines:
+    """The lines of a patch, made safe for a terminal and coloured."""
+
+    def __init__(self, write: Callable[[str], Any], *, colours: bool) -> None:
+        self._write, self._colours = write, colours
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+
+    def take(self, data: bytes) -> None:
+        *whole, self._rest = (self._rest + self._decoder.decode(data)).split("\n")
+        for line in whole:
+            self._write(self._paint(line) + "\n")
+
+    def end(self) -> None:
+        if self._rest:
+            self._write(self._paint(self._rest) + "\n")
+
+    def _paint(self, line: str) -> str:
+        text = visible(_FULL_INDEX.sub(r"index \1..\2", line))
+        code = next((code for start, code in _PATCH_COLOURS if line.startswith(start)), None)
+        return f"\x1b[{code}m{text}\x1b[0m" if code and self._colours else text
+
+
+@contextlib.contextmanager
+def _pager(out: VisibleStream) -> Generator[Callable[[str], Any]]:
+    """Lend what writes to the user's pager, or to the terminal where there is none; quitting it early is fine."""
+    words = os.environ.get("CORRAL_PAGER") or os.environ.get("PAGER") or "less"
+    argv = shlex.split(words)
+    if not argv or argv == ["cat"] or shutil.which(argv[0]) is None or not sys.stdin.isatty():
+        yield out.send
+        return
+    out.flush()
+    env = {"LESS": "FRX", "LV": "-c", **os.environ}
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, env=env) as pager:
+        stream = io.TextIOWrapper(cast("BinaryIO", pager.stdin), encoding="utf-8", errors="backslashreplace")
+        with contextlib.suppress(BrokenPipeError):
+            yield stream.write
+        with contextlib.suppress(BrokenPipeError):
+            stream.close()
+
+
 def ago(then: float) -> str:
     passed = max(0.0, time.time() - then)
     for limit, unit, name in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h")):
@@ -116,12 +179,45 @@ def width() -> int:
         return 100
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns; the last takes what is left of the terminal's width."""
-    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head) - 1)]
-    room = max(20, width() - sum(widths) - 2 * len(widths))
+LEAST_CELL = 8  #: columns that a shortened cell keeps
+LEAST_LAST = 20  #: columns that the last cell of a row needs
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str] = ()) -> list[str]:
+    """Align columns; the last takes what is left of the terminal's width.
+
+    Where there is too little room, the columns of `drop` are left out, in this order; then the widest is shortened.
+    """
+    kept = list(range(len(head)))
+    for name in drop if _is_screen() else ():
+        if _natural(head, rows, kept) + LEAST_LAST > width():
+            kept.remove(head.index(name))
+    chosen = [[row[place] for place in kept] for row in (head, *rows)]
+    widths = _narrow([max(len(row[place]) for row in chosen) for place in range(len(kept) - 1)])
+    room = max(LEAST_LAST, width() - sum(widths) - 2 * len(widths))
     lines: list[str] = []
-    for row in (head, *rows):
-        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+    for row in chosen:
+        cells = [_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=False)]
         lines.append("  ".join([*cells, one_line(row[-1], room)]).rstrip())
     return lines
+
+
+def _natural(head: Sequence[str], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+    return sum(max(len(row[place]) for row in (head, *rows)) + 2 for place in kept[:-1])
+
+
+def _narrow(widths: list[int]) -> list[int]:
+    """Shorten the widest columns until all fit; what goes to a file or a program stays whole."""
+    if not _is_screen():
+        return widths
+    while widths and sum(widths) + 2 * len(widths) + LEAST_LAST > width() and max(widths) > LEAST_CELL:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _is_screen() -> bool:
+    return sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if len(cell) <= size else cell[: size - 1] + "…"

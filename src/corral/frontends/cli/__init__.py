@@ -16,7 +16,7 @@ import click
 from corral.engine.doctor import explain_machine_error
 from corral.frontends.safe_text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
-from corral.version import __version__
+from corral.version import describe
 
 #: name -> (module below this package, one line for the help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -104,8 +104,21 @@ class LazyCommands(click.Group):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
 
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click calls it
+    if wanted:
+        click.echo(describe(), nl=False)
+        context.exit()
+
+
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="corral %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show version and extras.",
+)
 def corral() -> None:
     """Run any coding agent on any task: isolated, budgeted, proven, merged.
 

@@ -12,7 +12,8 @@ from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option, run_argument
 from corral.model.flow import agent_and_model
 
-HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
+HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "BROKEN", "CHANGE", "VIOLATIONS", "COST", "TIME")
+DROP = ("VIOLATIONS", "TIME", "BROKEN", "COST", "STATUS", "PLACE", "CHANGE")  #: where there is no room, in this order
 
 
 @click.command()
@@ -58,7 +59,7 @@ def _table(node: ComparedNode, *, named: bool) -> list[str]:
     ]
     head = [f"node {node.node}: {node.status}"] if named else []
     reasons = [f"{each.place}. {text.one_line(each.reason, 1000)}{_extra(each)}" for each in node.attempts]
-    return [*head, *text.table(HEAD, rows), *reasons, f"{'winner' if node.winner else 'none'}: {node.why}"]
+    return [*head, *text.table(HEAD, rows, DROP), *reasons, f"{'winner' if node.winner else 'none'}: {node.why}"]
 
 
 def _check(check: ComparedCheck) -> str:

@@ -16,7 +16,7 @@ from corral.frontends.cli import text as words
 from corral.frontends.cli.run_argument import engine, list_run_ids, run_argument
 from corral.frontends.cli.text import printable
 from corral.frontends.run_filters import Filters, read_filter
-from corral.frontends.safe_text import patch_sink
+from corral.frontends.safe_text import patch_view
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
@@ -94,7 +94,12 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
     if found.comments:
         click.echo("\n" + "\n".join(words.comment_line(each) for each in found.comments))
     if rows:
-        click.echo("\n" + "\n".join(words.table(("ATTEMPT", "STATUS", "TIME", "COST", "AGENT", "REMARK"), rows)))
+        click.echo(
+            "\n"
+            + "\n".join(
+                words.table(("ATTEMPT", "STATUS", "TIME", "COST", "AGENT", "REMARK"), rows, drop=("TIME", "COST"))
+            )
+        )
 
 
 def _remark(run: Run, name: str) -> str:
@@ -192,7 +197,8 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
                 )
             return
         sys.stdout.flush()
-        asyncio.run(opened.work.diff(run, attempt, patch_sink()))
+        with patch_view() as sink:
+            asyncio.run(opened.work.diff(run, attempt, sink))
         if opened.work.changed_by(run, attempt).commit is None:
             click.echo("nothing changed", err=True)
         for each in opened.review.comments(run):

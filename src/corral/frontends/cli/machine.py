@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from corral.engine.import_agents import add, import_agents
 from corral.frontends.cli import corral
 from corral.frontends.cli import text as words
 from corral.frontends.cli.look import json_option
+from corral.model.errors import BadRequest
 
 HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP")
 INDENT = " " * 14
@@ -82,7 +84,7 @@ def _row(agent: AgentReport) -> tuple[str, ...]:
 
 def _table(found: Sequence[AgentReport]) -> list[str]:
     """Lay out the agents; what may be long, and must not be cut, stands below the table."""
-    lines = words.table(HEAD, [_row(agent) for agent in found])
+    lines = words.table(HEAD, [_row(agent) for agent in found], drop=("ACP", "MCP", "RESUMES", "MODELS", "COST"))
     usable = [(agent.name, agent.program) for agent in found if agent.program]
     lacking = [(agent.name, agent.remedy) for agent in found if agent.remedy]
     size = max(len(agent.name) for agent in found)
@@ -109,10 +111,53 @@ def report_lines(report: Doctor) -> list[str]:
     return lines
 
 
+SHELLS = ("bash", "zsh", "fish")
+
+
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script for your shell, e.g. `eval "$(corral completion bash)"`."""
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.option("--install", is_flag=True, help="Write the script to your files, so that new shells use it.")
+def completion(shell: str | None, *, install: bool) -> None:
+    """Print the completion script for SHELL, e.g. `eval "$(corral completion bash)"`; with --install, set it up.
+
+    SHELL is bash, zsh or fish.  [default: with --install, the shell that you use]
+    """
+    if shell is None:
+        shell = Path(os.environ.get("SHELL", "")).name if install else ""
+        if shell not in SHELLS:
+            raise BadRequest(
+                "which shell?", hint=f"corral completion {'|'.join(SHELLS)}{' --install' if install else ''}"
+            )
     kind = get_completion_class(shell)
-    if kind:
-        click.echo(kind(corral, {}, "corral", "_CORRAL_COMPLETE").source())
+    if kind is None:
+        raise BadRequest(f"there is no completion for {shell}", hint=f"there is for {', '.join(SHELLS)}")
+    script = kind(corral, {}, "corral", "_CORRAL_COMPLETE").source()
+    click.echo("\n".join(_install_completion(shell, script)) if install else script)
+
+
+def _install_completion(shell: str, script: str) -> list[str]:
+    """Write the script, and for bash and zsh the line that reads it; done twice, it is the same."""
+    home = Path.home()
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        return [_write(config / "fish" / "completions" / "corral.fish", script), "new shells complete `corral`"]
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    file = data / "corral" / f"completion.{shell}"
+    written = [_write(file, script)]
+    start = home / f".{shell}rc"
+    line = f'[ -r "{file}" ] && . "{file}"  # completion of corral\n'
+    before = start.read_text() if start.exists() else ""
+    if line not in before:
+        written.append(_write(start, before + ("" if before.endswith("\n") or not before else "\n") + line))
+    return [*written, "new shells complete `corral`"]
+
+
+def _write(file: Path, text: str) -> str:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        raise BadRequest(
+            f"{file}: {error.strerror}", hint="print the script instead: corral completion SHELL"
+        ) from error
+    return f"written  {file}"

@@ -178,6 +178,9 @@ def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
         _conflicts(record.conflicts)
         click.echo(f"next     {_ways(record.run)}")
         return code
+    if record.before == record.after:
+        click.echo(f"nothing  {record.into} has the work of {record.run} already")
+        return code
     click.echo(_merged(record))
     if record.checks:
         click.echo("checks   " + "; ".join(words.check_words(check) for check in record.checks))
@@ -263,4 +266,6 @@ def overlap(repo: str, *, as_json: bool) -> None:
         )
         for each in found.work
     ]
-    click.echo("\n".join(words.table(("ATTEMPT", "AGENT", "STATE", "BEHIND", "CLASHES WITH"), rows)))
+    click.echo(
+        "\n".join(words.table(("ATTEMPT", "AGENT", "STATE", "BEHIND", "CLASHES WITH"), rows, drop=("STATE", "AGENT")))
+    )

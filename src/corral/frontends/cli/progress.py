@@ -69,7 +69,7 @@ class Plain:
         if isinstance(heard.event, Noted | UserAsked | Reported | Mailed | Checked) or (
             isinstance(heard.event, StatusChanged) and heard.attempt
         ):
-            self.say(with_node_name(heard, board, headline(heard.event, 300)))
+            self.say(with_speaker(heard, board, headline(heard.event, 300)))
 
     def board_of(self, run: str) -> Board:
         """Return the board of the run that is driven: the first that is heard of."""
@@ -94,10 +94,16 @@ class Silent(Plain):
         pass
 
 
-def with_node_name(heard: RunEvent, board: Board, text: str) -> str:
-    """Say whose words these are where there are several nodes."""
-    own = heard.attempt or not isinstance(heard.event, StatusChanged)  # that a node moved names it already
-    return f"{heard.node}: {text}" if text and heard.node and own and board.several else text
+def with_speaker(heard: RunEvent, board: Board, text: str) -> str:
+    """Say whose words these are where several speak."""
+    who = speaker(heard, board)
+    return f"{who}: {text}" if text and who else text
+
+
+def speaker(heard: RunEvent, board: Board) -> str:
+    """Name who speaks; nobody where the words name a node themselves."""
+    moves = isinstance(heard.event, StatusChanged) and not heard.attempt
+    return "" if moves else board.speaker(heard)
 
 
 def headline(event: Event, width: int) -> str:

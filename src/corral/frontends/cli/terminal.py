@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from corral.engine.views.flow_pictures import SIGNS, Board, BoardAttempt, BoardRow
 from corral.frontends.cli import text as words
-from corral.frontends.cli.progress import Plain, headline, with_node_name
+from corral.frontends.cli.progress import Plain, headline, speaker
 from corral.frontends.safe_text import Drawing, visible
 from corral.model import Status
 from corral.model.events import (
@@ -47,6 +48,7 @@ STYLES = {
     "at work": "cyan",
     "running": "cyan",
 }
+SPEAKERS = ("cyan", "magenta", "blue", "yellow", "bright_cyan", "bright_magenta")
 #: Where lines are fewer than nodes, these come first.
 ORDER = ("blocked", "stale", "at work", "running", "waiting", "failed", "timed_out")
 ALWAYS = ("done", "at work", "waiting")
@@ -182,12 +184,12 @@ class Terminal(Plain):
             board = self.board_of(heard.run)
             board.hear(heard, time.time())
             self._ask_money(board, heard)
-        text = with_node_name(heard, board, headline(event, max(20, self._console.width - 2)))
+        text = headline(event, max(20, self._console.width - 2))
         if text and isinstance(
             event, Said | CalledTool | Noted | UserAsked | Reported | Mailed | Checked | StatusChanged
         ):
             with contextlib.suppress(OSError, ValueError):
-                self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
+                self._console.print(_speech(speaker(heard, board), text, max(20, self._console.width - 1), event))
 
     def _ask_money(self, board: Board, heard: RunEvent) -> None:
         """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
@@ -215,5 +217,14 @@ class Terminal(Plain):
         return drawn
 
 
+def _speech(who: str, text: str, wide: int, event: Event) -> Text:
+    """Return a line with who speaks, in a colour of their own."""
+    name = words.one_line(who, wide // 3) + ": " if who else ""
+    line = Text(name, style=SPEAKERS[zlib.crc32(who.encode()) % len(SPEAKERS)])
+    return line.append(words.one_line(text, wide - len(name)), style=_style(event))
+
+
 def _style(event: Event) -> str:
+    if isinstance(event, Checked):
+        return "green" if event.check.passed else "red"
     return "" if isinstance(event, Said) else "bold" if isinstance(event, StatusChanged) else "dim"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from corral.engine.views.next_steps import next_steps
 from corral.engine.views.run_document import total_cost
 from corral.frontends import evidence_text, safe_text
 from corral.frontends.safe_text import colour_text
-from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
+from corral.model import Attempt, CheckResult, Cost, Run, Tally
 from corral.model.events import (
     Asked,
     CalledTool,
@@ -55,6 +56,8 @@ COLOURS = {
     "running": "cyan",
 }
 
+LAST_LINES = 10  #: of a check that failed
+MOST_COMMAND = 60  #: characters of a check's command
 MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
 
 
@@ -113,9 +116,9 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
     lines = [f"{status(run.status, 8)} {run.run}  {one_line(run.task, width() - 24)}"]
     if run.reason:
         lines.append(f"why      {one_line(run.reason, 1000)}")
-    following = f"next     {next_commands(run, shown, asked)}"
+    following = f"next     {next_steps(run, asked).commands}"
     if shown is None:
-        return [*lines, following] if asked else lines
+        return [*lines, following]
     if len(run.nodes) > 1:
         return [*lines, *_nodes(run), *_merge_lines(run), following]
     places = _group_attempts(attempts)
@@ -159,9 +162,15 @@ def agent_label(attempt: Attempt) -> str:
 
 def _proof(attempt: Attempt) -> list[str]:
     """Say what the checks of an attempt came to, and how well that proves it."""
-    checks = "; ".join(check_words(check) for check in attempt.checks)
+    checks = "; ".join(check_words(check, coloured=True) for check in attempt.checks)
     graded = evidence_text.line(attempt)
-    return [*([f"checks   {checks}"] if checks else []), *([f"evidence {graded}"] if graded else [])]
+    failed = next((check for check in attempt.checks if not check.passed), None)
+    said = [f"       | {one_line_kept(line, width() - 9)}" for line in _last_lines(failed)] if failed else []
+    return [*([f"checks   {checks}"] if checks else []), *said, *([f"evidence {graded}"] if graded else [])]
+
+
+def _last_lines(check: CheckResult) -> list[str]:
+    return [line for line in check.output.splitlines() if line.strip()][-LAST_LINES:]
 
 
 def _status_words(attempt: Attempt) -> str:
@@ -254,37 +263,10 @@ def one_line_kept(text: str, most: int) -> str:
     return clean if len(clean) <= most else clean[: max(0, most - 1)] + "…"
 
 
-def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
-    if run.status in OPEN and run.status != "paused" and asked:
-        return "   ".join((*asked, f"corral stop {run.run}"))
-    if run.status in OPEN and run.reason:
-        return f"corral resume {run.run}   corral stop {run.run}"
-    if run.status == "limited":
-        return f"corral resume {run.run}"
-    if run.status == "over_budget":
-        return "   ".join((*asked, f"corral resume {run.run}"))
-    if run.status in OPEN:
-        return f"corral logs -f {run.run}   corral stop {run.run}"
-    if run.status == "done" and shown and shown.branch:
-        if run.merge.status == "conflict" and asked:
-            return "   ".join((*asked, f"{_look(run)} {run.run}"))
-        if run.merge.status == "merged":
-            return f"corral undo {run.run}"
-        take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
-        return f"{_look(run)} {run.run}   {take}"
-    return f"corral logs {run.run}" + (
-        f"   {_look(run)} {run.run}" if (shown and shown.commit) or run.strategy == "race" else ""
-    )
-
-
 def uncollected_lines(left: Sequence[str], workspace: str | None) -> list[str]:
     """Say what of an attempt's work is on no branch, and where it is."""
     lines = [f"not collected: {one_line(line, 300)}" for line in left]
     return [*lines, f"what is not collected is in {workspace}"] if workspace and lines else lines
-
-
-def _look(run: Run) -> str:
-    return "corral compare" if run.strategy == "race" else "corral diff"
 
 
 def changes(attempt: Attempt) -> str:
@@ -295,12 +277,15 @@ def changes(attempt: Attempt) -> str:
     return f"{names}  +{attempt.insertions} -{attempt.deletions}"
 
 
-def check_words(check: CheckResult) -> str:
+def check_words(check: CheckResult, *, coloured: bool = False) -> str:
+    """Say what a check came to; `coloured` for what goes to stdout."""
     if check.note:
         return check.note
     verdict = "passed" if check.passed else f"FAILED ({check.exit_code})"
+    verdict = colour_text(verdict, "green" if check.passed else "red") if coloured else verdict
     parts = [verdict, *([tests_words(check.tests)] if check.tests else []), *_comparison_words(check)]
-    return f"{check.command}: {', '.join(parts)}, {'known already' if check.cached else seconds(check.seconds)}"
+    took = "cached" if check.cached else seconds(check.seconds)
+    return f"{one_line(check.command, MOST_COMMAND)}: {', '.join(parts)}, {took}"
 
 
 def tests_words(tests: Tally) -> str:
@@ -315,7 +300,7 @@ def tests_words(tests: Tally) -> str:
 def _comparison_words(check: CheckResult) -> list[str]:
     """Say how it compares with the base."""
     found = [f"{len(check.new_failures)} new"] if check.new_failures else []
-    found += [f"{len(check.old_failures)} at the base too"] if check.old_failures else []
+    found += [f"{len(check.old_failures)} failed before as well"] if check.old_failures else []
     return found + (["flaky"] if check.flaky else [])
 
 

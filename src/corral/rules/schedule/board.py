@@ -122,6 +122,9 @@ class Board:
         self._usd: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
         self._tried: set[str] = set()
+        self._agents: dict[str, str] = {}  # who each attempt is
+        self._rivals: dict[str, set[str]] = {}  # attempts that were at work at the same time, for each node
+        self._over: dict[str, dict[str, BoardRow]] = {}  # attempts that are over, for each node
         self.usd = 0.0  #: of attempts that are over
         for name, status in (states or {}).items():
             self.know(name, status)
@@ -130,6 +133,20 @@ class Board:
     def several(self) -> bool:
         """Tell whether lines need the name of a node to be understood."""
         return len(self._names) > 1 or any(self._names.values())
+
+    def speaker(self, heard: RunEvent) -> str:
+        """Name who speaks, where several do: the node, the agent, or both."""
+        node, attempt = heard.node, heard.attempt
+        if node is None:
+            return ""
+        names = [node] if self.several else []
+        if attempt and (attempt in self._rivals.get(node, ()) or self._has_rivals(node)):
+            names.append(f"{self._agents.get(attempt, 'attempt')} #{attempt.rpartition('-')[2]}")
+        return " ".join(names)
+
+    def _has_rivals(self, node: str) -> bool:
+        known = self._nodes.get(node)
+        return bool(known and known.rivals)
 
     def know(self, node: str, status: Status) -> None:
         """Take over what is stored of a node."""
@@ -175,7 +192,12 @@ class Board:
             if working := self.working.pop(attempt, None):
                 self._usd[node] = self._usd.get(node, 0.0) + (working.usd or 0.0)
                 self.usd += working.usd or 0.0
-                self._seconds[node] = self._seconds.get(node, 0.0) + max(0.0, at - working.started)
+                took = max(0.0, at - working.started)
+                self._seconds[node] = self._seconds.get(node, 0.0) + took
+                why = ": ".join(filter(None, (working.who, moved.reason)))
+                self._over.setdefault(node, {})[attempt] = BoardRow(
+                    node=node, layer=self._layer(node), state=moved.status, why=why, usd=working.usd, seconds=took
+                )
             return
         if moved or working is None:
             self._tried.add(node)
@@ -185,6 +207,10 @@ class Board:
             if known := self._nodes.get(node) or self._nodes.get(node.rpartition(".")[0]):
                 working.idle_seconds = known.task.idle_limit_seconds
             self.working[attempt] = working
+            self._agents[attempt] = who.partition(",")[0].partition(" (")[0]
+            together = {each.attempt for each in self.working.values() if each.node == node}
+            if len(together) > 1:
+                self._rivals.setdefault(node, set()).update(together)
         working.hear(event, at)
 
     def _add(self, node: str) -> None:
@@ -203,8 +229,13 @@ class Board:
 
     # --- what is shown
 
+    def _layer(self, name: str) -> int:
+        return self._layers.get(name) or self._layers.get(name.rpartition(".")[0], 1)
+
     def _rows_of(self, name: str, at_work: Mapping[str, list[BoardAttempt]], now: float) -> Iterator[BoardRow]:
-        layer = self._layers.get(name) or self._layers.get(name.rpartition(".")[0], 1)
+        layer = self._layer(name)
+        if name in at_work and (name in self._rivals or self._has_rivals(name)):
+            yield from self._over.get(name, {}).values()
         for each in at_work.get(name, ()):
             yield BoardRow(node=name, layer=layer, state=each.mood(now), why=each.waits, working=each)
         if name in at_work:

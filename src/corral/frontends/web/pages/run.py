@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from corral.engine.views import log_pages
+from corral.engine.views.next_steps import next_steps
 from corral.engine.views.run_page import RunView
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
@@ -69,7 +70,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "chosen": chosen,
         "record": record,
         "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
-        "next": run_actions.next_step(view),
+        "next": next_steps(view.run, engine.inbox.commands(name)),
         "acts": run_actions.buttons(view, may_run=caller.token.may("run")),
         "links": run_actions.links(view),
         "paid": run_actions.cost_source(view),

@@ -11,13 +11,6 @@ from corral.model import OPEN, Attempt
 PARKED = ("limited", "waiting", "over_budget")
 
 
-class NextStep(Struct, frozen=True):
-    """What to do next: in words, and as one would type it."""
-
-    words: str
-    command: str = ""
-
-
 class Button(Struct, frozen=True, kw_only=True):
     """A button."""
 
@@ -34,70 +27,6 @@ class Link(Struct, frozen=True, kw_only=True):
     title: str
     key: str = ""
     kind: str = ""
-
-
-def next_step(view: RunView) -> NextStep:  # noqa: C901, PLR0911 -- one for each way a run can stand
-    """Say what a run needs next; the commands are those that `corral show` names."""
-    run, name = view.run, view.run.run
-    if view.entries:
-        return NextStep("It waits for your answer, just below.", f"corral answer {view.entries[0].id} ANSWER")
-    if run.reason == ORPHANED:
-        return NextStep(
-            "The process that drove it is gone. Resume goes on with it; nothing is lost.", f"corral resume {name}"
-        )
-    match run.status:
-        case "queued":
-            return NextStep("It starts by itself as soon as there is room for it.", "corral queue")
-        case "running":
-            return NextStep("Watch it below. If its agents go astray, tell them.", f'corral steer {name} "…"')
-        case "paused":
-            return NextStep("Resume lets it go on where it stopped.", f"corral resume {name}")
-        case "waiting":
-            return NextStep(
-                "It goes on when what it waits for is there; Resume tries at once.", f"corral resume {name}"
-            )
-        case "limited":
-            return NextStep(
-                "A quota is used up. It goes on by itself when that is back; Resume tries now.", f"corral resume {name}"
-            )
-        case "over_budget":
-            return NextStep(
-                "Its budget is used up. Give it more, then Resume; what it did is kept.", f"corral resume {name}"
-            )
-        case "done":
-            return _next_when_done(view)
-        case "stopped":
-            return NextStep(
-                "It was stopped; its work is kept. Retry does again what did not get done.", f"corral retry {name}"
-            )
-        case _:
-            return _next_when_failed(view)
-
-
-def _next_when_done(view: RunView) -> NextStep:
-    merge, name = view.run.merge, view.run.run
-    if merge.status == "merged":
-        return NextStep(f"It is merged into {merge.into}. Undo is on the merge screen.", f"corral undo {name}")
-    if merge.clashes:
-        names = "; ".join(
-            f"{each.one} and {each.other} both changed {', '.join(each.files[:4])}" for each in merge.clashes
-        )
-        return NextStep(f"Its nodes conflict: {names}. Settle the conflicts.", f"corral merge {name}")
-    if merge.status == "conflict":
-        return NextStep("It does not go together with what is there now. Settle the conflicts.", f"corral merge {name}")
-    if merge.status == "undone":
-        return NextStep(f"Its merge into {merge.into} was taken back. It can be merged again.", f"corral merge {name}")
-    if merge.status == "ready":
-        look = "Compare the attempts" if several(view) else "Look at the change"
-        into = f" into {merge.into}" if merge.into else ""
-        return NextStep(f"{look}, then merge it{into}.", f"corral merge {name}")
-    return NextStep("It is over, and there is nothing to merge.", f"corral logs {name}")
-
-
-def _next_when_failed(view: RunView) -> NextStep:
-    hint = next((error.hint for each in reversed(attempts(view)) if (error := each.error) and error.hint), "")
-    words = f"Hint: {hint}. " if hint else ""
-    return NextStep(f"{words}Retry does again what did not get done.", f"corral retry {view.run.run}")
 
 
 SOURCES = {
@@ -118,11 +47,6 @@ def cost_source(view: RunView) -> str:
 
 def attempts(view: RunView) -> list[Attempt]:
     return [each for node in view.run.nodes for each in node.attempts]
-
-
-def several(view: RunView) -> bool:
-    """Tell whether there is something to compare."""
-    return view.run.strategy == "race" or any(node.rivals for node in view.record.plan.flow.nodes)
 
 
 def buttons(view: RunView, *, may_run: bool) -> list[Button]:
