@@ -35,6 +35,7 @@ FULL_SCRATCH = Failure(
     "its temporary folders, which are kept in memory, were full",
     "raise [scope] memory_mb, or have it write to the workspace",
 )
+MOST_COMMAND = 60  #: characters of a check's command in a message
 NO_SPACE = re.compile(r"(?i)no space left on device")
 COMPLAINTS = {
     "processes": re.compile(r"(?i)cannot fork|fork: (retry: )?resource temporarily unavailable|can't start new thread"),
@@ -172,7 +173,7 @@ def of_work(
     failed = [check for check in checks if not check.passed]
     if failed:
         check = failed[0]
-        words = check.note or f"`{check.command}` ended with {check.exit_code}"
+        words = check.note or f"`{_shorten(check.command)}` ended with {check.exit_code}"
         hint = f"corral logs {attempt.id.partition('-')[0]} shows what it printed"
         if missing := hint_for_missing(check.exit_code, check.output, attempt.id):
             hint = f"{missing}; {hint}"
@@ -208,3 +209,8 @@ def of_evidence(verdict: Verdict, attempt: Attempt, require: Grade, task: Task, 
     if evidence.grade != "doubtful":
         words = f"it is only {evidence.grade}, and [evidence] require is {require}: {words}"
     return Verdict("failed", Failure("doubtful", words, hint))
+
+
+def _shorten(command: str) -> str:
+    """Keep a message readable: a check may be a whole script."""
+    return command if len(command) <= MOST_COMMAND else command[: MOST_COMMAND - 1] + "…"
