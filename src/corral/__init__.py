@@ -21,3 +21,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(importlib.import_module(ELSEWHERE.get(name, "corral.frontends.python")), name)
     raise AttributeError(f"module `corral` has no `{name}`")
+
+
+def __dir__() -> list[str]:
+    """Name what programs use, for completion in a REPL or a notebook."""
+    return __all__

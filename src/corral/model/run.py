@@ -127,6 +127,30 @@ class Run(Struct, kw_only=True):
         places = [GRADES.index(node.evidence.grade) for node in self.nodes if node.evidence]
         return GRADES[max(places)] if places else None
 
+    def __repr__(self) -> str:
+        """Say it in a line, for a REPL; `document` has everything."""
+        facts = [f"{self.run} {self.status}", *filter(None, [self.reason])]
+        if won := winner(self.nodes):
+            files = len(won.files_changed)
+            facts.append(f"{files} file{'' if files == 1 else 's'} +{won.insertions} -{won.deletions}")
+        facts += [self.grade] if self.grade else []
+        facts += [f"${self.cost.usd:.2f}"] if self.cost.usd is not None else ["cost unknown"]
+        facts.append(f"merge {self.merge.status}")
+        return f"<Run {', '.join(facts)}: {' '.join(self.task.split())[:60]!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of its attempts, for a notebook."""
+        from html import escape  # noqa: PLC0415 -- slow to import, and only notebooks need it
+
+        rows = [
+            (node.id, each.agent, each.status, each.evidence.grade if each.evidence else "",
+             f"+{each.insertions} -{each.deletions}", "*" if each.id == node.winner else "")
+            for node in self.nodes for each in node.attempts
+        ]  # fmt: skip
+        head = "".join(f"<th>{name}</th>" for name in ("node", "agent", "status", "evidence", "change", "winner"))
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"<p>{escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>"
+
 
 ENCODER = msgspec.json.Encoder()
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, Unpack
 
@@ -61,4 +62,9 @@ def _once(work: Callable[[Engine], Awaitable[T]]) -> T:
                 loop.add_signal_handler(signal.SIGINT, engine.stop_all, "stopped by SIGINT")
             return await work(engine)
 
-    return asyncio.run(carry_out())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(carry_out())
+    with ThreadPoolExecutor(max_workers=1) as own:  # a notebook has a loop already
+        return own.submit(lambda: asyncio.run(carry_out())).result()
