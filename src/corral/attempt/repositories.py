@@ -13,6 +13,7 @@ from corral.config.settings import Config
 from corral.config.started_files import started_files
 from corral.model import RunPlan
 from corral.model.errors import BadRequest
+from corral.model.forge import ForgeSettings
 from corral.world.git.repository import Repository
 from corral.world.trust import Trust
 
@@ -59,3 +60,11 @@ def load_trusted_settings(folder: Path, state: Path, *, trust: bool) -> Config:
         if table in settings.untrusted:
             raise settings.refusal(table, f"[{table}] can start programs, and you have not trusted this file")
     return settings
+
+
+def load_forge_settings(folder: Path, state: Path) -> ForgeSettings:
+    """Read where pull requests go and issues come from; a repository's word counts if its file is trusted."""
+    settings = load_trusted_settings(folder, state, trust=False)
+    if "forge" in settings.untrusted:
+        raise settings.refusal("forge", "[forge] says where your token goes, and you have not trusted this file")
+    return settings.forge

@@ -23,6 +23,7 @@ from corral.model import (
 )
 from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.model.errors import BadRequest
+from corral.model.forge import ForgeSettings
 from corral.model.memory import MemoryRules
 from corral.model.money import BudgetTable
 
@@ -31,6 +32,7 @@ MOST_DEEP = 100
 #: What each table is read into; `*` stands for a name of the user's.
 TABLES: dict[str, type[Struct]] = {
     "evidence": EvidenceRules,
+    "forge": ForgeSettings,
     "routing": RoutingRule,
     "complexity": ComplexityTable,
     "limits": SlotLimits,

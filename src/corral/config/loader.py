@@ -216,6 +216,12 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
             mcp |= mcp_of(theirs)
         else:
             untrusted["mcp"] = theirs.where("mcp")
+    forge = policies.forge(mine, None)
+    if "forge" in theirs.tables:
+        if trusted:
+            forge = policies.forge(mine, theirs)
+        else:
+            untrusted["forge"] = theirs.where("forge")
     _refuse_private(theirs)
     retry = policies.retry(mine, theirs)
     return Config(
@@ -236,6 +242,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
         evidence=policies.evidence(mine, theirs),
         routing=(*policies.routing(mine), *policies.routing(theirs)),
         complexity=policies.complexity(mine, theirs),
+        forge=forge,
         trusted=trusted is not None,
         untrusted=untrusted,
     )

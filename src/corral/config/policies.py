@@ -28,6 +28,7 @@ from corral.model import (
 )
 from corral.model.agent_api import AgentProfile, Hook
 from corral.model.errors import BadRequest
+from corral.model.forge import ForgeSettings
 from corral.model.memory import MemoryRules
 from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 from corral.model.numbers import MOST_RETRIES
@@ -50,6 +51,14 @@ def defaults(mine: SettingsFile, theirs: SettingsFile) -> Defaults:
     }
     chosen["budget_usd"] = min(limits) if limits else None  # a repository narrows, never widens
     return Defaults(**chosen)
+
+
+def forge(mine: SettingsFile, theirs: SettingsFile | None) -> ForgeSettings:
+    file = theirs or mine
+    found = convert({**mine.table("forge"), **(theirs.table("forge") if theirs else {})}, ForgeSettings, file, "forge")
+    if found.url is not None and not found.url.startswith(("http://", "https://")):
+        raise BadRequest(f"{file.where('forge', 'url')}: an address begins with http:// or https://")
+    return found
 
 
 def retry(mine: SettingsFile, theirs: SettingsFile) -> RetryPolicy:

@@ -19,6 +19,7 @@ from corral.model import (
 )
 from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.model.errors import Untrusted
+from corral.model.forge import ForgeSettings
 from corral.model.memory import MemoryRules
 from corral.model.money import Budget
 
@@ -79,6 +80,7 @@ class Config(Struct, frozen=True, kw_only=True):
     evidence: EvidenceRules = EvidenceRules()
     routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     complexity: ComplexityTable = ComplexityTable()
+    forge: ForgeSettings = ForgeSettings()
     trusted: bool = False  #: the person trusts the repository's file and what it starts
     changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the person trusted it
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from corral.model.evidence import GRADES, Evidence, Grade, Variation
 from corral.model.flow import known_as
+from corral.model.forge import PullRequest
 from corral.model.proof import CheckResult, SandboxReport
 from corral.model.review import Comment
 from corral.model.values import Cost, Failure, Status, Tokens
@@ -118,6 +119,7 @@ class Run(Struct, kw_only=True):
     merge: MergeState = MergeState()
     artifacts: tuple[Artifact, ...] = ()  #: named files of its nodes
     comments: tuple[Comment, ...] = ()
+    pull_request: PullRequest | None = None
     parent: str | None = None  #: the run whose attempt spawned this one
     children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
 

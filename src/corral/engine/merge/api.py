@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -34,10 +32,8 @@ from corral.model.merge import (
 )
 from corral.rules.merge import merge as rules
 from corral.store.interface import Store
-from corral.world import process
 from corral.world.git import merge_commits
 from corral.world.git import repository as git
-from corral.world.process import ProcessStart
 
 if TYPE_CHECKING:
     from corral.model.events import Listener
@@ -85,7 +81,7 @@ class Merges:
         elif request.strategy == "apply":
             record = await merger.into_checkout(request)
         elif request.strategy == "pr":
-            record = await publish_pull_request(merger, request)
+            record = await self._publish(merger, request)
         else:
             record = await merger.merge(request)
         if record.state == "conflict" and request.resolve_with:
@@ -93,6 +89,11 @@ class Merges:
         if picked is not None:
             await self._take_choice(merger.run, picked, "merge --pick")
         return record
+
+    async def _publish(self, merger: Merger, request: MergeRequest) -> MergeRecord:
+        from corral.engine.merge.pull_requests import publish_pull_request  # noqa: PLC0415
+
+        return await publish_pull_request(merger, request, self._context.home)
 
     async def _say_moved(self, run: Run, into: str | None, say: Say) -> None:
         from corral.engine.merge import overlap  # noqa: PLC0415
@@ -215,42 +216,6 @@ async def publish_patch(merger: Merger, request: MergeRequest, sink: Callable[[b
         strategy="patch",
         at=0.0,
     )
-
-
-async def publish_pull_request(merger: Merger, request: MergeRequest) -> MergeRecord:
-    """Push the merged result as a branch and open a pull request with the person's own `gh`."""
-    program = shutil.which("gh")
-    if program is None:
-        raise BadRequest("a pull request needs the program `gh`", hint="install it, or use --strategy branch and push")
-    repository = merger.repository
-    remotes = (await repository.text("remote")).split()
-    if not remotes:
-        raise BadRequest("the repository has no remote to push to", hint="git remote add origin URL")
-    remote = "origin" if "origin" in remotes else remotes[0]
-    record = await merger.as_branch(request)
-    if record.state == "conflict":
-        return record
-    push = ["git", "-c", "core.hooksPath=/dev/null", "push", "--quiet", "--force", remote, f"{record.ref}:{record.ref}"]
-    await _run_as_user(push, merger)
-    title, body = rules.subject(merger.run), rules.message(merger.run, (), squashed=True, into="")
-    base = request.into or merger.plan.into or ""
-    words = [program, "pr", "create", "--head", record.into, "--base", base, "--title", title, "--body", body]
-    told = (await _run_as_user(words, merger)).split()
-    record = structs.replace(record, url=told[-1] if told else "")
-    merger.store.merges.save(record)
-    return record
-
-
-async def _run_as_user(argv: list[str], merger: Merger) -> str:
-    """Run a program as the person would, with their own settings and keys: it goes to the network in their name."""
-    start = ProcessStart(
-        argv=argv, env=dict(os.environ), cwd=str(merger.repository.folder), owner=merger.repository.owner
-    )
-    finished = await process.run(start)
-    if finished.code != 0:
-        words = finished.err.decode(errors="replace").strip()[-400:]
-        raise CorralError(f"{argv[0]} ended with {finished.code}: {words}", hint="the branch is there; try it by hand")
-    return finished.out.decode(errors="replace")
 
 
 async def undo_merges(store: Store, run: str | None, folder: Path, say: Say) -> MergeRecord:

@@ -81,6 +81,7 @@ def build(store: Store, run: str) -> Run:
         merge=_merge(nodes, record.plan.into, _merges(store, record)),
         artifacts=tuple(artifacts.of_nodes(nodes, records)),
         comments=tuple(store.review.of_run(run)),
+        pull_request=store.merges.pull_request(run),
         parent=born.parent if born else None,
         children=tuple(children),
     )

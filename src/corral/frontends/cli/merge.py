@@ -89,8 +89,9 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
 
     A conflict or a checkout with changes moves nothing. Strategies: auto merges only without conflicts; ours and
     theirs let the branch or the run win where both changed the same lines; squash makes one commit; rebase makes a
-    straight line; manual only reports; patch prints a patch; branch creates a branch; pr opens a pull request with
-    `gh`; apply puts the result into the checkout as uncommitted changes, if no file that it changes has some already.
+    straight line; manual only reports; patch prints a patch; branch creates a branch; pr pushes that branch and opens
+    a draft pull request on the forge of the remote; apply puts the result into the checkout as uncommitted changes, if
+    no file that it changes has some already.
     """
     if queue:
         return _queue(runs, _request(runs[0] if runs else "", options), as_json=as_json)

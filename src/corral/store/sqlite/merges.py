@@ -7,10 +7,14 @@ from typing import cast
 import msgspec
 
 from corral.model import ENCODER
+from corral.model.forge import FollowRecord, IssueWork, PullRequest
 from corral.model.merge import MergeRecord, QueueRecord
 from corral.store.sqlite.database import Database
 
 _MERGE = msgspec.json.Decoder(MergeRecord)
+_PULL_REQUEST = msgspec.json.Decoder(PullRequest)
+_FOLLOW = msgspec.json.Decoder(FollowRecord)
+_ISSUE_WORK = msgspec.json.Decoder(IssueWork)
 _QUEUE = msgspec.json.Decoder(QueueRecord)
 
 
@@ -42,6 +46,14 @@ class SqliteMerges:
         """Forget a merge of which nothing came."""
         with self._store.transaction():
             self._store.do("drop_merge", id=record.id)
+
+    def put_pull_request(self, run: str, record: PullRequest) -> None:
+        with self._store.transaction():
+            self._store.do("put_pull_request", run=run, record=ENCODER.encode(record))
+
+    def pull_request(self, run: str) -> PullRequest | None:
+        rows = self._store.rows("pull_request", run=run)
+        return _PULL_REQUEST.decode(rows[0]["record"]) if rows else None
 
     def of_run(self, run: str) -> list[MergeRecord]:
         return self._read("merges_of_run", run=run)
@@ -85,3 +97,43 @@ class SqliteMerges:
             msgspec.structs.replace(_QUEUE.decode(row["record"]), id=row["id"])
             for row in self._store.rows("open_queues", git_dir=git_dir)
         ]
+
+
+class SqliteForge:
+    """What runs have on forges."""
+
+    def __init__(self, store: Database) -> None:
+        self._store = store
+
+    def put_follow(self, record: FollowRecord, next_at: float | None) -> None:
+        with self._store.transaction():
+            self._store.do("put_follow", run=record.run, record=ENCODER.encode(record), next_at=next_at)
+
+    def follow(self, run: str) -> tuple[FollowRecord, float | None] | None:
+        rows = self._store.rows("follow", run=run)
+        return (_FOLLOW.decode(rows[0]["record"]), rows[0]["next_at"]) if rows else None
+
+    def follows(self) -> list[tuple[FollowRecord, float | None]]:
+        return [(_FOLLOW.decode(row["record"]), row["next_at"]) for row in self._store.rows("follows")]
+
+    def due_follows(self, now: float) -> list[str]:
+        return [row["run"] for row in self._store.rows("due_follows", now=now)]
+
+    def begin_follow(self, run: str, now: float, until: float) -> bool:
+        """Take on a look that is due; nobody else does until then."""
+        with self._store.transaction():
+            return self._store.do("begin_follow", run=run, now=now, until=until) == 1
+
+    def put_issue_work(self, work: IssueWork) -> None:
+        with self._store.transaction():
+            self._store.do(
+                "put_issue_work",
+                repository=work.repository,
+                number=work.number,
+                run=work.run,
+                record=ENCODER.encode(work),
+            )
+
+    def issue_work(self, repository: str) -> list[IssueWork]:
+        rows = self._store.rows("issue_work", repository=repository)
+        return [_ISSUE_WORK.decode(row["record"]) for row in rows]

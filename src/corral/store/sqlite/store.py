@@ -17,7 +17,7 @@ from corral.store.sqlite.history import SqliteAccounts, SqliteChats, SqliteHisto
 from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.memory import SqliteMemory
-from corral.store.sqlite.merges import SqliteMerges
+from corral.store.sqlite.merges import SqliteForge, SqliteMerges
 from corral.store.sqlite.pages import SqlitePages, run_seconds
 from corral.store.sqlite.review import SqliteReview
 from corral.store.sqlite.run_queue import SqliteQueue
@@ -74,6 +74,10 @@ class Store(Database):
     @property
     def review(self) -> SqliteReview:
         return SqliteReview(self)
+
+    @property
+    def forge(self) -> SqliteForge:
+        return SqliteForge(self)
 
     @property
     def slots(self) -> SqliteSlots:

@@ -45,7 +45,7 @@ WAYS = (
     MergeWay("theirs", "Merge, the run wins", "where both changed the same lines, the run's come"),
     MergeWay("apply", "Apply to the checkout", "as changes that are not committed; no branch moves"),
     MergeWay("branch", "Only a new branch", "with the merged result; the target stays where it is"),
-    MergeWay("pr", "Pull request", "pushed and opened by gh"),
+    MergeWay("pr", "Pull request", "pushed, and a draft opened on the forge"),
 )
 
 

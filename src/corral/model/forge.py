@@ -1,0 +1,84 @@
+"""Forges: pull requests, issues, and what is said about them there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+ForgeKind = Literal["github", "gitlab", "forgejo", "gitea", "other"]
+PullState = Literal["pushed", "draft", "open", "merged", "closed"]  #: pushed: the forge takes no request from here
+CheckState = Literal["none", "pending", "success", "failure"]
+FollowState = Literal["following", "ended", "stopped"]
+
+
+class ForgeSettings(Struct, frozen=True, kw_only=True):
+    """Where pull requests go and issues come from; `[forge]` of config.toml, and of a trusted corral.toml."""
+
+    #: what the forge of the remote is: `github`, `gitlab`, `forgejo`, `gitea` or `other`; not set: known by its host
+    kind: ForgeKind | None = None
+    #: address of the forge, as `https://git.example.org`; of GitHub Enterprise its API, as `https://HOST/api/v3`
+    url: str | None = None
+    #: variable that holds the token; not set: `GH_TOKEN` or `GITHUB_TOKEN`, `GITLAB_TOKEN`, `FORGEJO_TOKEN`
+    token_env: str | None = None
+
+
+class IssueReference(Struct, frozen=True, kw_only=True):
+    """The issue that a run is about."""
+
+    url: str
+    number: str  #: as the forge has it: `7`, or `ENG-12`
+    title: str = ""
+    closes: str = ""  #: what a pull request says to close it; empty: it is in another place
+
+
+class PullRequest(Struct, frozen=True, kw_only=True):
+    """The pull request of a run."""
+
+    url: str
+    number: int | None = None  #: null where the forge did not say it
+    state: PullState = "open"
+    branch: str
+    into: str
+    commit: str  #: that was pushed last
+    forge: ForgeKind = "other"
+    repository: str = ""  #: `owner/name` there
+    attempts: tuple[str, ...] = ()  #: whose work was pushed last
+    checks: CheckState = "none"  #: what the forge's CI says, when it was last asked
+    revisions: int = 0  #: that `corral follow` made
+
+
+class FollowRecord(Struct, frozen=True, kw_only=True):
+    """A pull request that is looked after."""
+
+    run: str
+    state: FollowState = "following"
+    reason: str = ""  #: what was seen or done last
+    by: str = ""
+    every_seconds: float = 60.0
+    most: int = 3  #: revisions
+    revisions: int = 0
+    seen: tuple[str, ...] = ()  #: commits whose CI was red, and comments, that were acted on
+    to_say: tuple[str, ...] = ()  #: not yet said on the pull request
+
+
+class IssueWork(Struct, frozen=True, kw_only=True):
+    """An issue that was found by its label, and what became of it."""
+
+    repository: str
+    number: str
+    url: str
+    label: str
+    by: str = ""  #: who set the label
+    run: str | None = None  #: null: it was ignored
+    reason: str = ""
+    told: bool = False  #: its result stands in the issue or in a pull request
+
+
+class WatchedIssues(Struct, frozen=True, kw_only=True):
+    """One look at the labelled issues of a repository."""
+
+    repository: str
+    label: str
+    unchanged: bool = False  #: the forge says that nothing is new
+    work: tuple[IssueWork, ...] = ()

@@ -1,0 +1,100 @@
+"""Pull requests in words: their title and a body that a reviewer can work with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from corral.model import Attempt, Run
+from corral.model.forge import IssueReference
+from corral.rules.merge import merge as rules
+
+MOST_TASK = 4000  #: characters
+MOST_OUTPUT = 3000
+MOST_FILES = 50
+MOST_TITLE = 200
+FENCE = re.compile(r"`{3,}")
+
+
+def title(run: Run, issue: IssueReference | None) -> str:
+    """Return the title: that of the issue, or the name or the first line of the task."""
+    found = (issue.title if issue else "") or run.name or rules.subject(run)
+    return " ".join(found.split())[:MOST_TITLE] or run.run
+
+
+def body(run: Run, issue: IssueReference | None, attempts: Sequence[str]) -> str:
+    """Return what a reviewer wants to know: what was asked and done, how it was checked, what it cost, how to undo."""
+    work = [each for node in run.nodes for each in node.attempts if each.id in attempts]
+    parts = [
+        "## What was asked",
+        f"Issue: {issue.url}" if issue else "",
+        quote(run.task, MOST_TASK) if not issue else "",
+        "## What changed",
+        _files(work),
+        *(_words(each) for each in work),
+        "## Evidence",
+        *(_evidence(run, each) for each in work),
+        "## Cost",
+        _cost(run, work),
+        "## How to undo it",
+        "Close this pull request and delete its branch. After it was merged: `git revert -m 1 COMMIT`.",
+        issue.closes if issue else "",
+        f"Made by Corral, run `{run.run}`: `corral show {run.run}`, `corral diff {run.run}`.",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def quote(text: str, most: int) -> str:
+    """Return text of others in a block of its own: nothing in it is a mention, a link or a keyword."""
+    kept = text.strip()
+    kept = kept if len(kept) <= most else f"{kept[:most]}\n[...]"
+    longest = max((len(found.group()) for found in FENCE.finditer(kept)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{kept}\n{fence}"
+
+
+def _files(work: Sequence[Attempt]) -> str:
+    names = list(dict.fromkeys(name for each in work for name in each.files_changed))
+    lines = [f"- {_code(name)}" for name in names[:MOST_FILES]]
+    if len(names) > MOST_FILES:
+        lines.append(f"- and {len(names) - MOST_FILES} more")
+    added, removed = sum(each.insertions for each in work), sum(each.deletions for each in work)
+    count = f"{len(names)} file{'' if len(names) == 1 else 's'}, +{added} -{removed}"
+    return "\n".join([count, "", *lines])
+
+
+def _words(attempt: Attempt) -> str:
+    said = attempt.output if isinstance(attempt.output, str) else ""
+    return f"The agent's own words:\n\n{quote(said, MOST_OUTPUT)}" if said.strip() else ""
+
+
+def _evidence(run: Run, attempt: Attempt) -> str:
+    found = attempt.evidence
+    grade = f"**{found.grade}**" if found else "no grade"
+    why = next((node.why for node in run.nodes if node.winner == attempt.id and node.why), "")
+    reasons = [f"- {_line(reason)}" for reason in (found.reasons if found else ())]
+    rows = [
+        f"| {_code(check.command)} | {'passed' if check.passed else 'failed'} | {check.seconds:.1f} |"
+        for check in attempt.checks
+    ]
+    table = ["| check | result | seconds |", "|---|---|---|", *rows] if rows else ["There was no check."]
+    head = f"{_code(attempt.agent)}: {grade}" + (f"; {_line(why)}" if why else "")
+    return "\n".join([head, "", *table, *(["", *reasons] if reasons else [])])
+
+
+def _cost(run: Run, work: Sequence[Attempt]) -> str:
+    usd = "unknown" if run.cost.usd is None else f"${run.cost.usd:.2f} ({run.cost.source})"
+    count = sum(len(node.attempts) for node in run.nodes)
+    agents = ", ".join(dict.fromkeys(f"{each.agent}{f' ({each.model})' if each.model else ''}" for each in work))
+    tries = f"{count} attempt{'' if count == 1 else 's'}"
+    return f"{usd}, {run.tokens.total} tokens, {tries}, {run.seconds:.0f} s; by {_line(agents)}"
+
+
+def _line(text: str) -> str:
+    """Return text in one line, without what Markdown or a forge would act on."""
+    return " ".join(text.split()).replace("@", "@\u200b").replace("#", "#\u200b").replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    plain = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+    return f"`{plain}`"

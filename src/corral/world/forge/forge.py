@@ -1,0 +1,123 @@
+"""What every forge can be asked for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from corral.model.forge import CheckState, PullState
+from corral.world.forge import answers
+from corral.world.forge.answers import Row
+from corral.world.forge.client import ForgeClient
+from corral.world.forge.remotes import ForgePlace
+
+MOST_PAGES = 5
+PAGE = 100
+
+
+class PullText(Struct, frozen=True, kw_only=True):
+    """A pull request that is to be opened."""
+
+    title: str
+    body: str
+    branch: str
+    into: str
+    draft: bool = True
+
+
+class OpenedPull(Struct, frozen=True, kw_only=True):
+    number: int
+    url: str
+    state: PullState
+
+
+class FailedCheck(Struct, frozen=True, kw_only=True):
+    name: str
+    words: str = ""
+    url: str = ""
+
+
+class Remark(Struct, frozen=True, kw_only=True):
+    """What a user said about an issue or a pull request."""
+
+    id: str
+    author: str
+    text: str
+    file: str = ""
+    line: int | None = None
+    verdict: str = ""  #: approved, changes, or nothing
+
+
+class PullLook(Struct, frozen=True, kw_only=True):
+    """How a pull request is doing."""
+
+    state: PullState
+    commit: str
+    checks: CheckState
+    failed: tuple[FailedCheck, ...] = ()
+    remarks: tuple[Remark, ...] = ()  #: oldest first
+
+    @property
+    def approved_by(self) -> tuple[str, ...]:
+        """Who approves, by their last verdict."""
+        last = {each.author: each.verdict for each in self.remarks if each.verdict}
+        return tuple(author for author, verdict in last.items() if verdict == "approved")
+
+
+class ForgeIssue(Struct, frozen=True, kw_only=True):
+    number: str
+    url: str
+    title: str
+    body: str
+    author: str
+    state: str = "open"
+    remarks: tuple[Remark, ...] = ()
+
+
+class LabelledIssues(Struct, frozen=True, kw_only=True):
+    """The open issues with a label; `unchanged` since the state that `etag` names."""
+
+    etag: str = ""
+    unchanged: bool = False
+    numbers: tuple[tuple[str, str], ...] = ()  #: number and address
+
+
+class Forge(Protocol):
+    """One repository on one forge."""
+
+    client: ForgeClient
+    place: ForgePlace
+
+    async def open(self, wanted: PullText) -> OpenedPull: ...
+    async def look(self, number: int) -> PullLook: ...
+    async def say(self, number: int, text: str) -> None: ...
+    async def say_in_issue(self, number: str, text: str) -> None: ...
+    async def issue(self, number: str) -> ForgeIssue: ...
+    async def labelled(self, label: str, etag: str) -> LabelledIssues: ...
+    async def labelled_by(self, number: str, label: str) -> str: ...
+    async def may_write(self, user: str) -> bool: ...
+    async def login(self) -> str: ...
+
+
+async def pages(client: ForgeClient, path: str, what: str) -> list[Row]:
+    """Return the rows of a listing, at most five pages of it."""
+    listed: list[Row] = []
+    sign = "&" if "?" in path else "?"
+    for page in range(1, MOST_PAGES + 1):
+        size = f"per_page={PAGE}" if client.place.kind in ("github", "gitlab") else f"limit={PAGE}"
+        answer = await client.get(f"{path}{sign}{size}&page={page}", what=what)
+        found = answers.rows(answer.data)
+        listed += found
+        if len(found) < PAGE:
+            break
+    return listed
+
+
+def check_state(words: list[str]) -> CheckState:
+    """Return the one state of several checks: red as soon as one is, green when all are."""
+    if not words:
+        return "none"
+    if "failure" in words:
+        return "failure"
+    return "pending" if "pending" in words else "success"
