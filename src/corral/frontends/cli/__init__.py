@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "token": ("serve", "Create, list and revoke tokens for the server."),
     "mcp": ("mcp", "Serve MCP on stdio, for your agent."),
     "acp": ("acp", "Serve ACP on stdio, for your editor."),
+    "editors": ("editors", "Print or write the configuration of your editor for Corral."),
     "export": ("look", "Print all stored data as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }

@@ -27,7 +27,10 @@ def acp(*, ask_seconds: float | None, setup: bool) -> int:
     if setup:
         return choose_agent()
     if sys.stdin.isatty():
-        click.echo("this speaks ACP, not with people; an editor starts it: see docs/guides/editors.md", err=True)
+        from corral.engine.editors import NAMES  # noqa: PLC0415
+
+        click.echo("this speaks ACP, not with people; an editor starts it", err=True)
+        click.echo(f"hint: corral editors NAME --write sets one up: {', '.join(NAMES)}", err=True)
     from corral.frontends.acp.start import serve  # noqa: PLC0415 -- it takes a while to load
 
     return serve(ask_seconds)
