@@ -3,7 +3,7 @@ PY = .venv/bin/python
 # What pytest makes of the tests is kept for the next time, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test quick night check format bench docs pin clean
+.PHONY: demo test quick night check format bench docs docs-serve pin clean
 
 demo:            ## the whole loop in a throw-away repository: no key, no config, no network
 	@tools/bootstrap run
@@ -43,7 +43,11 @@ bench:           ## the numbers we promise, as ratios measured in one run
 
 docs:            ## the documentation as a site, in site/
 	@tools/bootstrap dev
-	@$(PY) -m mkdocs build --strict -q
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict -q
+
+docs-serve:      ## the documentation on http://127.0.0.1:8000, built again at every change
+	@tools/bootstrap dev
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs serve -a 127.0.0.1:8000
 
 pin:             ## choose versions anew and pin them by hash
 	uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements/run.in -o requirements/run.txt

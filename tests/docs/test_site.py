@@ -16,6 +16,7 @@ from corral.model import events
 from corral.model.events import Event
 from corral.store.sqlite.store import Store
 from tests.docs.pages import PAGES, ROOT
+from tests.rig import browser
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
@@ -43,6 +44,26 @@ def test_a_reader_of_the_site_fetches_nothing(site: Path) -> None:
     )
     for page in site.rglob("*.html"):
         assert not fetching.findall(page.read_text()), page
+
+
+def test_search_works_from_disk(site: Path) -> None:
+    with browser.started() as chromium:
+        page = chromium.new_page()
+        page.goto((site / "guides" / "flows.html").as_uri())
+        page.get_by_placeholder("Search").fill("budget")
+        page.locator(".md-search-result__item").first.wait_for()
+        assert page.locator(".md-search-result__item").count() > 3
+
+
+def test_troubleshooting_knows_every_error_class_and_only_messages_that_exist() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    classes, messages = text.split("## By message")
+    assert [name for name in model.ErrorClass.__args__ if f"`{name}`" not in classes] == []
+    source = "\n".join(file.read_text() for file in (ROOT / "src" / "corral").rglob("*.py"))
+    named = re.findall(r"^\| `([^`]+)` \|", messages, re.MULTILINE)
+    assert named
+    parts = [part.strip(" ;:") for message in named for part in re.split("…|`", message)]
+    assert [part for part in parts if part and part not in source] == []
 
 
 def test_the_reference_is_not_stale() -> None:
