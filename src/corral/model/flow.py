@@ -65,6 +65,7 @@ class Task(Struct, frozen=True, kw_only=True):
     role: str | None = None
     briefing: tuple[str, ...] = ()  #: what it is told before the task: role, instructions, skills
     skills: tuple[tuple[str, str], ...] = ()  #: name and folder: brought along into the box
+    untrusted: str = ""  #: text of others that the task is about, such as an issue; it allows nothing
     handoff: str = ""  #: what it is told of the work it goes on from
     handed: tuple[tuple[str, str], ...] = ()  #: files for its HOME: what is too long to be told
     read_only: bool = False  #: changing nothing is then success

@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from corral.attempt.repositories import load_trusted_settings
+from corral.attempt.repositories import load_forge_settings, load_trusted_settings
 from corral.config.paths import is_folder
 from corral.config.policies import scope_file
 from corral.config.settings import Config
@@ -36,6 +36,9 @@ from corral.world.sandbox.program_files import SYSTEM
 from corral.world.sandbox.scope_paths import MachinePaths, agentignore
 from corral.world.workspace import held_out
 
+if TYPE_CHECKING:
+    from corral.engine.planning.issues import IssueTask
+
 
 class Submission(Struct, frozen=True):
     """A plan that can be started, and what the person should know about it."""
@@ -57,14 +60,20 @@ async def prepare(
     `glances` remember what git said a moment ago; `pinned` is the commit that the base stands for, already held.
     """
     looking: list[asyncio.Task[Any]] = []
+    issue = await _read_issue(request, state)
+    request = issue.request if issue else request
     name = check_name(request.name) if request.name is not None else None
     if request.callback is not None:
         http_client.check_address(request.callback, "--callback")
     request = structs.replace(request, name=name, labels=check_labels(request.labels))
     try:
-        return await _prepare(request, state, history, looking, (glances, pinned))
+        found = await _prepare(request, state, history, looking, (glances, pinned))
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
         await asyncio.gather(*looking, return_exceptions=True)
+    if issue is None:
+        return found
+    plan = structs.replace(found.plan, flow=issue.put_into(found.plan.flow), issue=issue.reference)
+    return structs.replace(found, plan=plan, notes=(*issue.notes, *found.notes))
 
 
 async def _prepare(
@@ -152,6 +161,18 @@ async def _prepare(
     )
     notes += _without_mcp(names, settings)
     return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
+
+
+async def _read_issue(request: Request, state: Path) -> IssueTask | None:
+    if request.issue is None:
+        return None
+    from corral.engine.planning.issues import read_task  # noqa: PLC0415 -- most requests name none
+
+    folder = _folder(request)
+    found = await git.discover(folder)
+    load_trusted_settings(found.repository.folder if found else folder, state, trust=request.trust)
+    settings = load_forge_settings(found.repository.folder if found else folder, state)
+    return await read_task(request, settings, found.repository if found else None)
 
 
 def _folder(request: Request) -> Path:

@@ -111,6 +111,7 @@ MOST_ARGUMENT = 100_000
 @click.option(
     "--merge", type=click.Choice(["never", "auto"]), default="never", help="Merge finished work.  [default: never]"
 )
+@click.option("--issue", metavar="URL", help="Issue of GitHub, GitLab, Forgejo or Linear that is the task.")
 @click.option(
     "--callback", metavar="URL", help="Address to post to, signed, when the run is over or waits for an answer."
 )

@@ -58,6 +58,7 @@ class RunOptions(TypedDict, total=False):
     held_out: str  #: of a flow, as a task's own
     merge: Literal["never", "auto"]
     priority: int
+    issue: str  #: its address; the task is then what it asks for
     callback: str  #: an address that is posted to when it is over or waits for an answer
     yes: bool
     trust: bool

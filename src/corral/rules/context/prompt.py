@@ -20,6 +20,8 @@ MOST_FILES = 50
 def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: str = "") -> str:
     """Return the prompt; a plain task is passed on word for word. `guide` is what `guidance` returned."""
     parts = [*task.briefing, *([guide] if guide else []), task.prompt]
+    if task.untrusted:
+        parts.append(task.untrusted)
     if task.handoff:
         parts.append(task.handoff)
     if task.files:

@@ -23,7 +23,8 @@ Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 
 #: What of a request only the command line can say, for it names files of this machine or opens more to agents.
 NOT_BY_HTTP = frozenset({
-    "approve", "draft", "flow_file", "from_last", "held_out", "scope", "trust", "unsandboxed", "with_changes", "yes",
+    "approve", "draft", "flow_file", "from_last", "held_out", "issue", "scope", "trust", "unsandboxed", "with_changes",
+    "yes",
 })  # fmt: skip
 SPOKEN = {"prompt": "task", "require": "require_sandbox"}  #: names that the API has for fields of a request
 
