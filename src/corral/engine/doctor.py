@@ -18,6 +18,7 @@ from corral.config import loader
 from corral.config.paths import user_file
 from corral.config.settings import Config
 from corral.engine.context import Context
+from corral.machines import programs
 from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, locate_agent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import BadRequest, CorralError, Untrusted
@@ -73,7 +74,7 @@ async def examine(context: Context) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(context, strict=False)
     held = await _probe_sandbox(context)
-    parts = [_sandbox(held), await _git(), _store(context), _settings(context)]
+    parts = [_sandbox(held), await _git(), _store(context), _settings(context), _programs()]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
@@ -278,6 +279,18 @@ def _sandbox(held: ProbeResult) -> DoctorPart:
     return DoctorPart(
         name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy
     )
+
+
+def _programs() -> DoctorPart:
+    """Look for the engines of code mode; without them all else works."""
+    found: list[str] = []
+    try:
+        found += [
+            str(programs.engine_program(*each)[0].name) for each in (("deno", "deno"), ("monty", "pydantic_monty"))
+        ]
+    except CorralError as error:
+        return DoctorPart(name="programs", ok=True, found=f"{error}; `corral code` needs it", remedy=error.hint)
+    return DoctorPart(name="programs", ok=True, found=", ".join(found))
 
 
 async def _git() -> DoctorPart:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
+    from corral.engine.programs import Programs
     from corral.engine.queue.run_queue import RunQueue
     from corral.engine.queue.schedules import Schedules
     from corral.engine.queue.supervisor import RunSupervisor
@@ -162,6 +163,13 @@ class Engine:
         from corral.engine.memory import Memory  # noqa: PLC0415
 
         return Memory(self._context)
+
+    @property
+    def programs(self) -> Programs:
+        """Programs that call tools, outside a run."""
+        from corral.engine.programs import Programs  # noqa: PLC0415
+
+        return Programs(self._context, self.memory)
 
     @cached_property
     def inbox(self) -> Inbox:

@@ -77,6 +77,20 @@ class Memory:
             facts.approve(key, stored.id)
         return (await self._views([self._find(key, stored.id)], repository))[0]
 
+    async def propose(self, folder: Path, text: str, files: Sequence[str] = ()) -> Fact:
+        """Store a fact that a program found out; no agent reads it until the user approves it."""
+        key, _ = await self._repository(folder)
+        wanted = Fact(
+            id="", text=memory.clean_text(text), source="program", files=memory.check_files(files), created=time.time()
+        )
+        if self._context.store.memory.count(key) >= memory.MOST_FACTS:
+            raise BadRequest(f"{memory.MOST_FACTS} facts are remembered already", hint="remove some: corral memory rm")
+        return self._context.store.memory.add(key, wanted)
+
+    async def key(self, folder: Path) -> str:
+        """Return by what the repository of a folder is known."""
+        return (await self._repository(folder))[0]
+
     async def edit(self, folder: Path, name: str, text: str | None, files: Sequence[str] | None) -> FactView:
         """Change the words or the files of a fact."""
         key, repository = await self._repository(folder)

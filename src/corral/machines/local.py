@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from corral.machines import collect_work, workspace_host
+from corral.machines import collect_work, workspace_host, workspace_tools
 from corral.machines.host import AgentListeners, Host
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
+from corral.machines.tool_calls import ProgramTool
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
@@ -90,6 +91,9 @@ class LocalMachine:
 
     def path_of(self, workspace: str) -> str:
         return str(self._folder(workspace))
+
+    def tools(self, workspace: str, check: str) -> dict[str, ProgramTool]:
+        return workspace_tools.of_workspace(self._host, self._tree(workspace), check).tools()
 
     # --- the agent
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from corral.machines.host import AgentListeners
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
+from corral.machines.tool_calls import ProgramTool
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
@@ -111,6 +112,10 @@ class Machine(Protocol):
 
     def path_of(self, workspace: str) -> str:
         """Return where a workspace lies on that machine: for words alone."""
+        ...
+
+    def tools(self, workspace: str, check: str) -> dict[str, ProgramTool]:
+        """Return the tools of programs about the files of a workspace; `check` is what tests are run by."""
         ...
 
     # --- the agent

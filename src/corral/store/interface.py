@@ -43,6 +43,7 @@ from corral.model.money import (
     Totals,
     Window,
 )
+from corral.model.program import ProgramRecord, ToolUses
 from corral.model.review import Comment
 from corral.model.server import (
     Callback,
@@ -215,6 +216,16 @@ class MemoryStore(Protocol):
     def confirm(self, names: Iterable[str]) -> None: ...
 
 
+class ProgramStore(Protocol):
+    """Programs that ran, and uses of stored tools."""
+
+    def add(self, record: ProgramRecord) -> None: ...
+    def get(self, name: str) -> ProgramRecord | None: ...
+    def use(self, place: str, name: str, digest: str, at: float, *, succeeded: bool) -> None: ...
+    def uses(self, place: str, name: str) -> ToolUses: ...
+    def forget(self, place: str, name: str) -> None: ...
+
+
 class TokenStore(Protocol):
     """Tokens of the server, and logins of browsers."""
 
@@ -339,6 +350,8 @@ class Store(Protocol):
     def automation(self) -> AutomationStore: ...
     @property
     def memory(self) -> MemoryStore: ...
+    @property
+    def programs(self) -> ProgramStore: ...
     @property
     def chats(self) -> ChatStore: ...
     @property

@@ -15,6 +15,7 @@ from corral.attempt.mail.mailbox import Mailbox
 from corral.attempt.memory import AttemptMemory
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
+from corral.attempt.toolbox.programs import AttemptPrograms
 from corral.attempt.toolbox.results import NodeResults
 from corral.model import ENCODER, Entry, Question
 from corral.model.errors import BadRequest, CorralError
@@ -101,6 +102,7 @@ class AttemptToolbox:
         self.children = Children(toolbox_context, attempt_events, node, where)
         self._asks = AskUser(attempt_events)
         self.memory = AttemptMemory(attempt_events, where.host.plan)
+        self.programs = AttemptPrograms(self, attempt_events, node, where)
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
@@ -131,12 +133,13 @@ class AttemptToolbox:
 
     async def _call_tool(self, call: McpCall) -> McpReply:
         try:
-            result = await self._do(tools.arguments(call.name, call.arguments))
+            result = await self.do(tools.arguments(call.name, call.arguments))
         except CorralError as error:
             return tools.call_reply(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
         return tools.call_reply(call, ENCODER.encode(result).decode())
 
-    async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
+    async def do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
+        """Answer a call of its agent, or of a program of its agent."""
         match asked:
             case tools.ReportProgress():
                 return self._report(asked)
@@ -173,6 +176,8 @@ class AttemptToolbox:
                 return self.memory.remember(asked)
             case tools.SearchMemory():
                 return self.memory.search(asked.words)
+            case tools.RunProgram():
+                return await self.programs.run_asked(asked)
             case tools.Finish():
                 return self._finish(asked)
 

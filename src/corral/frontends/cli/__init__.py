@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cost": ("money", "Show the cost by agent, model, day, repository or kind of task."),
     "quota": ("money", "Show the quotas of agents' accounts, and when they reset."),
     "halt": ("money", "Stop everything now."),
+    "code": ("code", "Run a program that calls tools, in a box of its own."),
     "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "store": ("store", "Check the store: soundness, version, size."),

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from corral.model.errors import BadRequest
+from corral.model.program import MOST_SOURCE_BYTES, Language
 from corral.rules.context.mail import LEASE_SECONDS, LONGEST_LEASE_SECONDS, MOST_TAKEN, Priority
 from corral.rules.context.memory import MOST_FILES, MOST_TEXT
 
@@ -175,9 +176,25 @@ class SearchMemory(Struct, frozen=True, forbid_unknown_fields=True):
     words: Annotated[str, Meta(min_length=1, max_length=MOST_QUESTION)]
 
 
+class RunProgram(Struct, frozen=True, forbid_unknown_fields=True):
+    """Run a program that calls tools, instead of many calls one by one; only its result comes back.
+
+    TypeScript or JavaScript: `export default async function main(input, tools) {...}` with
+    `await tools.read_file({path: "a"})`. Python: `async def main(input): ...` with `await read_file(path="a")`. It has
+    no file, network or process but these tools: list_files, read_file, write_file, search, run_command, run_tests,
+    git, spawn_task, wait, read_output, send_mail, read_mail, ask_user, report, remember, search_memory.
+    """
+
+    source: Annotated[str, Meta(min_length=1, max_length=MOST_SOURCE_BYTES)]
+    language: Language = "typescript"
+    input: Result = None
+    tools: Annotated[tuple[str, ...], Meta(max_length=50, description="Tools to grant.  [default: all]")] = ()
+    timeout_seconds: Annotated[float, Meta(gt=0, le=600)] = LONGEST_WAIT_SECONDS
+
+
 Arguments = (
     ReportProgress | AskPerson | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
-    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | Finish
+    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | RunProgram | Finish
 )  # fmt: skip
 
 
@@ -207,7 +224,7 @@ KINDS: dict[str, type[Arguments]] = {
     _name(kind): kind
     for kind in (
         ReportProgress, AskPerson, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
-        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, Finish,
+        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, RunProgram, Finish,
     )
 }  # fmt: skip
 
@@ -218,7 +235,7 @@ def list_tools() -> tuple[ToolListing, ...]:
     found: list[ToolListing] = []
     for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
         part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
-        hints = Hints(read_only_hint=kind not in (SpawnTask, Remember))
+        hints = Hints(read_only_hint=kind not in (SpawnTask, Remember, RunProgram))
         found.append(ToolListing(name, " ".join((kind.__doc__ or "").split()), part, hints))
     return tuple(found)
 

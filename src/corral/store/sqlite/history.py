@@ -1,4 +1,4 @@
-"""How attempts went before: of each agent, of checks, in conversations; and the limits of accounts."""
+"""How attempts and programs went before: of each agent, of checks, in conversations; and the limits of accounts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from corral.model import ENCODER, CheckObservation, TrackRecord
 from corral.model.chat import ChatRecord
 from corral.model.flow import TaskType
 from corral.model.money import Quota, QuotaWindow
+from corral.model.program import ProgramRecord, ToolUses
 from corral.store.sqlite.database import Database
 
 MINUTE = 60.0
+MOST_PROGRAMS = 500  #: kept of one repository
 EMPTY_CHAT_SECONDS = 7 * 86_400.0  #: how long a conversation without a prompt is kept
 
 
@@ -133,3 +135,43 @@ class SqliteChats:
     def drop(self, name: str) -> bool:
         with self._store.transaction():
             return self._store.do("drop_chat", id=name) == 1
+
+
+class SqlitePrograms:
+    """The programs of each repository."""
+
+    def __init__(self, store: Database) -> None:
+        self._store = store
+
+    def add(self, record: ProgramRecord) -> None:
+        """Keep what a program did; the oldest of its repository are forgotten."""
+        with self._store.transaction():
+            self._store.do(
+                "add_program_run",
+                id=record.id,
+                created=record.created,
+                repo=record.repo,
+                run=record.run,
+                tool=record.tool,
+                hash=record.hash,
+                status=record.result.status,
+                record=ENCODER.encode(record).decode(),
+            )
+            self._store.do("forget_program_runs", repo=record.repo, most=MOST_PROGRAMS)
+
+    def get(self, name: str) -> ProgramRecord | None:
+        rows = self._store.rows("program_run", id=name)
+        return msgspec.json.decode(rows[0]["record"], type=ProgramRecord) if rows else None
+
+    def use(self, place: str, name: str, digest: str, at: float, *, succeeded: bool) -> None:
+        """Count a use of a stored tool."""
+        with self._store.transaction():
+            self._store.do("use_tool", place=place, name=name, hash=digest, succeeded=int(succeeded), at=at)
+
+    def uses(self, place: str, name: str) -> ToolUses:
+        row = self._store.rows("tool_uses", place=place, name=name)[0]
+        return ToolUses(row["uses"] or 0, row["succeeded"] or 0, row["last_used"])
+
+    def forget(self, place: str, name: str) -> None:
+        with self._store.transaction():
+            self._store.do("forget_tool", place=place, name=name)

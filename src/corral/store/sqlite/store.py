@@ -13,7 +13,7 @@ from corral.model.server import RunFilter
 from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine
 from corral.store.sqlite.database import Database
 from corral.store.sqlite.families import Lineage, Mail
-from corral.store.sqlite.history import SqliteAccounts, SqliteChats, SqliteHistory
+from corral.store.sqlite.history import SqliteAccounts, SqliteChats, SqliteHistory, SqlitePrograms
 from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.memory import SqliteMemory
@@ -58,6 +58,10 @@ class Store(Database):
     @property
     def memory(self) -> SqliteMemory:
         return SqliteMemory(self)
+
+    @property
+    def programs(self) -> SqlitePrograms:
+        return SqlitePrograms(self)
 
     @property
     def chats(self) -> SqliteChats:

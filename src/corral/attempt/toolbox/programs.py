@@ -1,0 +1,136 @@
+"""Programs of an attempt: on its workspace, within its scope, with the tools of its toolbox."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path, PurePath
+from typing import Any, Protocol
+
+from corral.attempt.attempt_machine import AttemptMachine
+from corral.attempt.events import AttemptEvents
+from corral.attempt.repositories import common_dir
+from corral.machines import programs
+from corral.machines.programs import ProgramBox
+from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
+from corral.model.errors import BadRequest
+from corral.model.events import CalledTool, Noted, ToolReturned
+from corral.model.flow import Node
+from corral.model.program import Program, ProgramLimits, ProgramRecord, ToolCall
+from corral.rules.context import program_tools, tools
+from corral.world.sandbox import probe
+
+MOST_PROGRAMS = 200  #: of one attempt
+MOST_SHOWN = 4000  #: characters of what a program printed, as its agent sees them
+MOST_INPUT = 200  #: characters of a call in the log
+
+
+class ToolAnswers(Protocol):
+    """What answers the tools of an agent."""
+
+    async def do(self, asked: tools.Arguments) -> Any: ...  # noqa: ANN401
+
+
+class AttemptPrograms:
+    """Runs the programs of one attempt, one after another or side by side."""
+
+    def __init__(self, answers: ToolAnswers, attempt_events: AttemptEvents, node: Node, where: AttemptMachine) -> None:
+        self._answers, self._events, self._node = answers, attempt_events, node
+        self._machine, self._host = where.machine, where.host
+        self._count = 0
+
+    async def run(self, program: Program, given: object, tool: str | None = None) -> ProgramRecord:
+        """Run a program; each of its calls is an event of the attempt."""
+        self._count += 1
+        if self._count > MOST_PROGRAMS:
+            raise BadRequest(f"{MOST_PROGRAMS} programs are the most of one attempt")
+        if not probe.is_at_least(self._machine.level, "strict"):
+            raise BadRequest(f"programs need the sandbox level strict, and this is {self._machine.level}")
+        record = self._events.record
+        name = f"{record.attempt.id}-p{self._count}"
+        log: list[ToolCall] = []
+
+        def note(call: ToolCall) -> None:
+            log.append(call)
+            self._note(name, call)
+
+        calls = ToolCalls(self._tools(), program.tools, program.limits, note)
+        where = ProgramBox(state=self._host.state / "programs", level=self._machine.level)
+        self._events.emit(Noted(f"program {name}: {program.language}, tools: {', '.join(program.tools) or 'none'}"))
+        result = await programs.run(program, given, calls, list(program_tools.TOOLS), where)
+        self._events.emit(
+            Noted(f"program {name}: {result.error.kind if result.error else 'done'}, {result.calls} calls")
+        )
+        kept = ProgramRecord(
+            id=name,
+            created=time.time(),
+            repo=str(common_dir(Path(self._host.plan.git_dir))),
+            run=record.run,
+            tool=tool,
+            hash=hashlib.sha256(program.source.encode()).hexdigest(),
+            program=program,
+            input=given,
+            calls=tuple(log),
+            result=result,
+        )
+        self._events.store.programs.add(self._events.redactor.value(kept))
+        return kept
+
+    async def run_asked(self, asked: tools.RunProgram) -> dict[str, Any]:
+        """Run what an agent wrote."""
+        granted = tuple(dict.fromkeys(program_tools.ALIASES.get(name, name) for name in asked.tools))
+        unknown = [name for name in granted if name not in program_tools.TOOLS]
+        if unknown:
+            raise BadRequest(f"there is no tool `{unknown[0][:80]}`", hint=", ".join(program_tools.TOOLS))
+        limits = ProgramLimits(timeout_seconds=asked.timeout_seconds)
+        suffix = "py" if asked.language == "python" else "ts" if asked.language == "typescript" else "js"
+        program = Program(
+            name=f"program.{suffix}",
+            language=asked.language,
+            source=asked.source,
+            tools=granted or tuple(program_tools.TOOLS),
+            limits=limits,
+        )
+        record = await self.run(program, asked.input)
+        result = record.result
+        return {
+            "program": record.id,
+            "status": result.status,
+            "result": result.result,
+            "calls": result.calls,
+            "seconds": result.seconds,
+            "error": result.error,
+            "printed": result.printed[-MOST_SHOWN:],
+        }
+
+    def _note(self, name: str, call: ToolCall) -> None:
+        key = f"{name}/{call.number}"
+        self._events.emit(CalledTool(f"program:{call.tool}", str(call.arguments)[:MOST_INPUT], key))
+        words = f"{call.error.kind}: {call.error.message}" if call.error else ""
+        self._events.emit(ToolReturned(key, call.error is None, words[:MOST_INPUT]))
+
+    def _tools(self) -> dict[str, ProgramTool]:
+        workspace = PurePath(self._events.record.folder).name
+        files = self._machine.tools(workspace, next(iter(self._node.task.checks), ""))
+        if self._node.task.read_only:
+            files["write_file"] = ProgramTool(program_tools.WriteFile, _refuse_write)
+
+        async def answer(asked: Any) -> Any:  # noqa: ANN401 -- arguments of any tool
+            return await self._answers.do(asked)
+
+        kinds = {
+            "remember": tools.Remember,
+            "search_memory": tools.SearchMemory,
+            "report": tools.ReportProgress,
+            "ask_user": tools.AskPerson,
+            "spawn_task": tools.SpawnTask,
+            "wait": tools.ChildResult,
+            "read_output": tools.ReadOutput,
+            "send_mail": tools.SendMail,
+            "read_mail": tools.ReadMail,
+        }
+        return {**files, **{name: ProgramTool(kind, answer) for name, kind in kinds.items()}}
+
+
+async def _refuse_write(_: object) -> object:
+    raise CallFailed("refused", "this task is read-only")

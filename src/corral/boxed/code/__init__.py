@@ -1,0 +1,1 @@
+"""What runs a program inside its box: one file for each engine."""

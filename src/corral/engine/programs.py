@@ -1,0 +1,210 @@
+"""Programs outside a run: on the files of a folder, with the tools that the user grants."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from corral.config.paths import is_folder
+from corral.engine.context import Context
+from corral.engine.memory import Memory
+from corral.machines import programs, scope
+from corral.machines.programs import ProgramBox
+from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
+from corral.machines.workspace_tools import CommandOutcome, CopiedTree, WorkspaceTools
+from corral.model import ENCODER, Level, ScopeSource, ScopeTable
+from corral.model.errors import BadRequest
+from corral.model.program import (
+    MOST_SOURCE_BYTES,
+    SUFFIXES,
+    Language,
+    Program,
+    ProgramRecord,
+    ProgramResult,
+    ToolCall,
+)
+from corral.rules.context import program_tools
+from corral.rules.context import tools as toolbox
+from corral.world.git import repository as git
+from corral.world.git.repository import Repository
+from corral.world.sandbox import probe
+from corral.world.sandbox.scope_paths import MachinePaths, agentignore
+
+Say = Callable[[str], None]
+MOST_SHOWN = 4000  #: characters of what a program printed
+
+
+class ProgramPlace(Struct, frozen=True):
+    """The folder whose files a program sees, and the repository that it is in."""
+
+    root: Path
+    repository: Repository | None
+    key: str  #: by what the repository is known
+
+
+class ProgramOrder(Struct, frozen=True, kw_only=True):
+    """What a user wants run."""
+
+    program: Program
+    folder: Path
+    input: Any = None
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    tool: str | None = None  #: the stored tool it is
+
+
+class Programs:
+    """Runs programs for the user."""
+
+    def __init__(self, context: Context, memory: Memory) -> None:
+        self._context, self._memory = context, memory
+
+    async def run(self, order: ProgramOrder, say: Say) -> ProgramRecord:
+        """Run a program on the files of a folder; what it did is kept."""
+        check_tools(order.program.tools)
+        level = await self.level()
+        place = await self.place(order.folder)
+        tools = await self._tools(order, place, level, say)
+        log: list[ToolCall] = []
+        calls = ToolCalls(tools, order.program.tools, order.program.limits, log.append)
+        box = ProgramBox(state=self._context.home / "programs", level=level)
+        result = await programs.run(order.program, order.input, calls, list(program_tools.TOOLS), box)
+        return self._keep(order, place, tuple(log), result)
+
+    async def level(self) -> Level:
+        """Return the level of the sandbox; BadRequest where programs would not be held."""
+        found = await probe.probe(self._context.home / "probe.json")
+        if not probe.is_at_least(found.level, "strict"):
+            lacking = found.lacks("strict")
+            raise BadRequest(f"programs need the sandbox level strict: {lacking.reason}", hint=lacking.remedy)
+        return found.level
+
+    async def place(self, folder: Path) -> ProgramPlace:
+        if not is_folder(folder):
+            raise BadRequest(f"--repo {folder}: there is no such folder", hint="a repository, or a folder in one")
+        found = await git.discover(folder.resolve())
+        root = found.repository.folder if found else folder.resolve()
+        return ProgramPlace(root, found.repository if found else None, await self._memory.key(folder))
+
+    def _keep(
+        self, order: ProgramOrder, place: ProgramPlace, calls: tuple[ToolCall, ...], result: ProgramResult
+    ) -> ProgramRecord:
+        record = ProgramRecord(
+            id=f"p{secrets.token_hex(5)}",
+            created=time.time(),
+            repo=place.key,
+            tool=order.tool,
+            hash=hashlib.sha256(order.program.source.encode()).hexdigest(),
+            program=order.program,
+            input=order.input,
+            calls=calls,
+            result=result,
+        )
+        self._context.store.programs.add(record)
+        return record
+
+    async def _tools(self, order: ProgramOrder, place: ProgramPlace, level: Level, say: Say) -> dict[str, ProgramTool]:
+        settings = self._context.settings.load(place.root)
+        ignore = await agentignore(place.repository, "HEAD") if place.repository else ""
+        table = ScopeTable(read=order.read or None, write=order.write or None)
+        asked = (
+            [ScopeSource(table=table, where={"read": "--read", "write": "--write"})]
+            if order.read or order.write
+            else []
+        )
+        fitted = scope.of_agent((*settings.scopes, *asked), "", ignore)
+        fitted = await scope.fit(fitted, MachinePaths(tree=place.root, state=self._context.home, checkout=place.root))
+        copies = CopiedTree(place.root, fitted, self._context.home / "programs", level)
+
+        async def run_command(command: str, seconds: float) -> CommandOutcome:
+            return await copies.run(command, seconds, list(files.names()))
+
+        async def ask_git(words: Sequence[str]) -> tuple[int, str]:
+            if place.repository is None:
+                raise CallFailed("failed", "this folder is not a git repository")
+            found = await place.repository.git(*words, fine=(0, 1, 128, 129))
+            return found.code, (found.out if found.code == 0 else found.err).decode(errors="replace")
+
+        checks = settings.defaults.checks or ()
+        files = WorkspaceTools(place.root, fitted, run_command, ask_git, next(iter(checks), ""))
+        return {**files.tools(), **self._own_tools(place, say), **_need_a_run()}
+
+    def _own_tools(self, place: ProgramPlace, say: Say) -> dict[str, ProgramTool]:
+        async def report(asked: toolbox.ReportProgress) -> dict[str, bool]:
+            say(" ".join("".join(each if each.isprintable() else " " for each in asked.text).split()))
+            return {"shown": True}
+
+        async def remember(asked: toolbox.Remember) -> object:
+            return await self._memory.propose(place.root, asked.text, asked.files)
+
+        async def search(asked: toolbox.SearchMemory) -> object:
+            return await self._memory.search(place.root, asked.words)
+
+        return {
+            "report": ProgramTool(toolbox.ReportProgress, report),
+            "remember": ProgramTool(toolbox.Remember, remember),
+            "search_memory": ProgramTool(toolbox.SearchMemory, search),
+        }
+
+
+def _need_a_run() -> dict[str, ProgramTool]:
+    """Return the tools that speak of a run, for a program that is in none."""
+
+    def refusing(name: str) -> Callable[[Any], Any]:
+        async def refuse(_: object) -> object:
+            raise CallFailed("refused", f"{name} needs a run: use it in run_program or in a program node")
+
+        return refuse
+
+    return {
+        name: ProgramTool(facts.arguments, refusing(name))
+        for name, facts in program_tools.TOOLS.items()
+        if facts.needs_run
+    }
+
+
+def check_tools(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the tools of these names, each once; BadRequest if there is none."""
+    found = tuple(dict.fromkeys(program_tools.ALIASES.get(name, name) for name in names))
+    for name in found:
+        if name not in program_tools.TOOLS:
+            known = ", ".join(program_tools.TOOLS)
+            raise BadRequest(f"there is no tool `{name[:80]}` for programs", hint=f"there are: {known}")
+    return found
+
+
+def declarations(language: str, names: Sequence[str]) -> str:
+    """Return the types of tools, for those who write programs; of all tools where none is named."""
+    words = program_tools.python_stubs if language == "python" else program_tools.typescript
+    return words(check_tools(names) or program_tools.TOOLS)
+
+
+def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
+    """Return the language and the text of a program's file."""
+    language = SUFFIXES.get(file.suffix)
+    if language is None:
+        raise BadRequest(f"{file}: programs are .ts, .js or .py files", hint="rename it")
+    try:
+        source = file.read_bytes()
+    except OSError as error:
+        raise BadRequest(f"{name or file}: {error.strerror}", hint="name the file of a program") from error
+    if len(source) > MOST_SOURCE_BYTES:
+        raise BadRequest(f"{file}: {MOST_SOURCE_BYTES >> 10} kB are the most")
+    try:
+        return language, source.decode()
+    except UnicodeDecodeError:
+        raise BadRequest(f"{file} is not UTF-8 text") from None
+
+
+def record_json(record: ProgramRecord) -> str:
+    """Return what every surface shows of a program that ran."""
+    shown = msgspec.to_builtins(record.result)
+    shown |= {"program": record.id, "printed": record.result.printed[-MOST_SHOWN:]}
+    return ENCODER.encode(shown).decode()

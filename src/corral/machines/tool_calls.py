@@ -1,0 +1,108 @@
+"""Calls of a program: each granted, counted, bounded and logged on this side."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from corral.model import ENCODER
+from corral.model.errors import BadRequest, CorralError, NotFound
+from corral.model.program import CallError, CallErrorClass, ProgramLimits, ToolCall
+
+MOST_AT_ONCE = 16
+MOST_LOGGED = 2000  #: characters of the arguments and of the value of one call
+
+
+class CallFailed(CorralError):
+    """A call that failed; its program gets the class and the words."""
+
+    def __init__(self, kind: CallErrorClass, message: str) -> None:
+        super().__init__(message)
+        self.error = CallError(kind, message)
+
+
+class ProgramTool(Struct, frozen=True):
+    """A tool as programs call it: what its arguments are, and what answers."""
+
+    arguments: type[Any]
+    answer: Callable[[Any], Awaitable[Any]]
+
+
+class ToolCalls:
+    """Answers the calls of one program. The program's own word about what it may do counts for nothing."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, ProgramTool],
+        granted: Collection[str],
+        limits: ProgramLimits,
+        log: Callable[[ToolCall], None],
+    ) -> None:
+        self._tools, self._granted, self._limits, self._log = tools, frozenset(granted), limits, log
+        self._at_once = asyncio.Semaphore(MOST_AT_ONCE)
+        self._bytes = 0
+        self.count = 0
+
+    async def answer(self, name: str, given: object) -> bytes:
+        """Return the value of a call as JSON; CallFailed where it is refused or fails."""
+        self.count += 1
+        number, started = self.count, time.monotonic()
+        try:
+            value = await self._answer(number, name, given)
+        except CallFailed as failed:
+            self._note(number, name, given, None, failed.error, started)
+            raise
+        self._note(number, name, given, value, None, started)
+        return value
+
+    async def _answer(self, number: int, name: str, given: object) -> bytes:
+        if name not in self._granted:
+            raise CallFailed("refused", f"the tool `{name[:80]}` is not granted to this program")
+        tool = self._tools.get(name)
+        if tool is None:
+            raise CallFailed("refused", f"there is no tool `{name[:80]}`")
+        if number > self._limits.calls:
+            raise CallFailed("limit", f"{self._limits.calls} calls are the most")
+        self._spend(len(ENCODER.encode(given)))
+        try:
+            arguments = msgspec.convert(given, type=tool.arguments)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise CallFailed("bad_arguments", f"{name}: {str(error).splitlines()[0]}") from error
+        async with self._at_once:
+            value = ENCODER.encode(await self._call(tool, arguments))
+        self._spend(len(value))
+        return value
+
+    async def _call(self, tool: ProgramTool, arguments: object) -> object:
+        try:
+            return await tool.answer(arguments)
+        except CallFailed:
+            raise
+        except NotFound as error:
+            raise CallFailed("not_found", str(error)) from error
+        except BadRequest as error:
+            raise CallFailed("bad_arguments", _words(error)) from error
+        except CorralError as error:
+            raise CallFailed("failed", _words(error)) from error
+
+    def _spend(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > self._limits.call_bytes:
+            raise CallFailed("limit", f"calls have passed {self._limits.call_bytes} bytes, and that is the most")
+
+    def _note(
+        self, number: int, name: str, given: object, value: bytes | None, error: CallError | None, started: float
+    ) -> None:
+        seconds = round(time.monotonic() - started, 4)
+        shown = value.decode()[:MOST_LOGGED] if value is not None else None
+        asked = ENCODER.encode(given).decode()[:MOST_LOGGED]
+        self._log(ToolCall(number=number, tool=name[:80], arguments=asked, value=shown, error=error, seconds=seconds))
+
+
+def _words(error: CorralError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
