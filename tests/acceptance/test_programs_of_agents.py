@@ -108,3 +108,70 @@ def test_a_program_writes_nothing_where_the_task_is_read_only(corral: Corral) ->
     outcome = corral(*command(corral, repo, {"main": node(source, read_only=True)}))
     assert outcome.code == 0, outcome
     assert outcome.json["nodes"][0]["attempts"][0]["output"].startswith("refused")
+
+
+PROGRAM_NODES = """
+name: words
+inputs: {least: {default: 2}}
+nodes:
+  list: {run: "echo '[\\"a.txt\\", \\"it is \\\\\\"quoted\\\\\\"\\"]'", output: json}
+  count:
+    program: count.ts
+    needs: [list]
+    tools: [read_file, write_file]
+    input: {names: "{{list.output}}", said: "first: {{list.output[1]}}", least: "{{least}}"}
+  say: {run: "echo {{count.output.words}} > said.txt", needs: [count]}
+"""
+COUNT = """
+export default async function main(input: any, tools: any) {
+    const words = (await tools.read_file({path: input.names[0]})).trim().split(" ").length;
+    await tools.write_file({path: "count.txt", content: String(words)});
+    return {words, said: input.said, least: input.least};
+}
+"""
+
+
+def test_a_node_of_a_flow_is_a_program(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    file = corral.root / "words.yaml"
+    file.write_text(PROGRAM_NODES)
+    (corral.root / "count.ts").write_text(COUNT)
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--json")
+    assert outcome.code == 0, outcome
+    nodes = {node["id"]: node["attempts"][0] for node in outcome.json["nodes"]}
+    assert nodes["count"]["output"] == {"words": 2, "said": 'first: it is "quoted"', "least": "2"}
+    assert nodes["count"]["cost"]["usd"] == 0
+    assert repo.read(nodes["count"]["branch"], "count.txt") == "2"
+    assert repo.read(nodes["say"]["branch"], "said.txt") == "2"
+    assert repo.read(nodes["say"]["branch"], "count.txt") == "2"
+
+
+def test_a_program_node_that_fails_says_why(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    file = corral.root / "fails.yaml"
+    file.write_text("name: fails\nnodes:\n  count: {program: count.ts, input: {names: [a.txt]}}\n")
+    (corral.root / "count.ts").write_text(COUNT)
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--json")
+    assert outcome.code == 1
+    (attempt,) = outcome.json["nodes"][0]["attempts"]
+    assert attempt["error"]["class"] == "denied"
+    assert "`read_file` is not granted" in attempt["error"]["message"]
+
+
+def test_mistakes_in_a_program_node_have_their_lines(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    file = corral.root / "wrong.yaml"
+    file.write_text(
+        "name: wrong\nnodes:\n  a: {program: none.ts}\n  b: {program: a.txt}\n"
+        "  c: {program: ../secret.ts}\n  d: {program: ok.ts, tools: [read_files]}\n  e: {program: ok.ts, agent: claude}\n"
+    )
+    (corral.root / "ok.ts").write_text(COUNT)
+    (corral.root.parent / "secret.ts").write_text(COUNT)
+    outcome = corral("flow", "check", file, "--repo", repo.folder)
+    assert outcome.code == 2
+    said = outcome.err
+    assert "3:16: there is no program `none.ts`" in said, said
+    assert "`a.txt` is no program" in said
+    assert "there is no program `../secret.ts`" in said
+    assert "no tool is called `read_files` (hint: did you mean `read_file`?)" in said
+    assert "unknown key `agent`" in said

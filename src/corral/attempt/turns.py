@@ -87,6 +87,8 @@ class Turns:
         if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
             asyncio.get_running_loop().run_in_executor(None, costs.load_prices)
         self.events.gauge = Gauge(self._policy.at, load_windows(self._policy.windows), known)
+        if self.node.program is not None:
+            return await self._toolbox.programs.run_node(self.node.program, asked.prompt, scene.limits, scene.ears.emit)
         ended = await self._machine.work(scene.workspace, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()
         return ended

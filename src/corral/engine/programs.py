@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from corral.attempt.toolbox.programs import granted_tools, shown_record
 from corral.config.paths import is_folder
 from corral.engine.context import Context
 from corral.engine.memory import Memory
@@ -19,7 +19,7 @@ from corral.machines import programs, scope
 from corral.machines.programs import ProgramBox
 from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
 from corral.machines.workspace_tools import CommandOutcome, CopiedTree, WorkspaceTools
-from corral.model import ENCODER, Level, ScopeSource, ScopeTable
+from corral.model import Level, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.model.program import (
     MOST_SOURCE_BYTES,
@@ -37,8 +37,8 @@ from corral.world.git.repository import Repository
 from corral.world.sandbox import probe
 from corral.world.sandbox.scope_paths import MachinePaths, agentignore
 
+__all__ = ["ProgramOrder", "Programs", "declarations", "granted_tools", "read_program", "shown_record"]
 Say = Callable[[str], None]
-MOST_SHOWN = 4000  #: characters of what a program printed
 
 
 class ProgramPlace(Struct, frozen=True):
@@ -68,7 +68,6 @@ class Programs:
 
     async def run(self, order: ProgramOrder, say: Say) -> ProgramRecord:
         """Run a program on the files of a folder; what it did is kept."""
-        check_tools(order.program.tools)
         level = await self.level()
         place = await self.place(order.folder)
         tools = await self._tools(order, place, level, say)
@@ -170,20 +169,10 @@ def _need_a_run() -> dict[str, ProgramTool]:
     }
 
 
-def check_tools(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the tools of these names, each once; BadRequest if there is none."""
-    found = tuple(dict.fromkeys(program_tools.ALIASES.get(name, name) for name in names))
-    for name in found:
-        if name not in program_tools.TOOLS:
-            known = ", ".join(program_tools.TOOLS)
-            raise BadRequest(f"there is no tool `{name[:80]}` for programs", hint=f"there are: {known}")
-    return found
-
-
 def declarations(language: str, names: Sequence[str]) -> str:
     """Return the types of tools, for those who write programs; of all tools where none is named."""
     words = program_tools.python_stubs if language == "python" else program_tools.typescript
-    return words(check_tools(names) or program_tools.TOOLS)
+    return words(granted_tools(names) or program_tools.TOOLS)
 
 
 def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
@@ -201,10 +190,3 @@ def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
         return language, source.decode()
     except UnicodeDecodeError:
         raise BadRequest(f"{file} is not UTF-8 text") from None
-
-
-def record_json(record: ProgramRecord) -> str:
-    """Return what every surface shows of a program that ran."""
-    shown = msgspec.to_builtins(record.result)
-    shown |= {"program": record.id, "printed": record.result.printed[-MOST_SHOWN:]}
-    return ENCODER.encode(shown).decode()

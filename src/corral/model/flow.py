@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from corral.model.program import Language
+
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
 RunStrategy = Literal["single", "multi", "parallel", "race", "auto"]  #: how a run is carried out
@@ -116,6 +118,15 @@ class MergeSpec(Struct, frozen=True, kw_only=True):
     strategy: MergeStrategy = "auto"
 
 
+class ProgramSpec(Struct, frozen=True, kw_only=True):
+    """The program that a node runs in place of a command; its input is the node's task, as JSON."""
+
+    name: str
+    language: Language
+    source: str
+    tools: tuple[str, ...] = ()
+
+
 class Node(Struct, frozen=True, kw_only=True):
     """One step of a flow."""
 
@@ -134,6 +145,7 @@ class Node(Struct, frozen=True, kw_only=True):
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     artifacts: Mapping[str, str] = field(default_factory=dict[str, str])  #: name -> file that outlives the workspace
     repeat: Repeat | None = None
+    program: ProgramSpec | None = None  #: of a node of kind `run`
     gate: Gate | None = None
     merge: MergeSpec | None = None
     select: Select = "evidence"  #: how the best of several is found

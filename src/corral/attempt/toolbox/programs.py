@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Protocol
+
+import msgspec
 
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
@@ -13,15 +17,19 @@ from corral.attempt.repositories import common_dir
 from corral.machines import programs
 from corral.machines.programs import ProgramBox
 from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
+from corral.model import ENCODER, ErrorClass, Failure, Tokens
 from corral.model.errors import BadRequest
-from corral.model.events import CalledTool, Noted, ToolReturned
-from corral.model.flow import Node
+from corral.model.events import CalledTool, Ended, Event, Noted, Spent, ToolReturned
+from corral.model.flow import Node, ProgramSpec
 from corral.model.program import Program, ProgramLimits, ProgramRecord, ToolCall
 from corral.rules.context import program_tools, tools
+from corral.world.process import Exit, ProcessLimits
 from corral.world.sandbox import probe
 
 MOST_PROGRAMS = 200  #: of one attempt
 MOST_SHOWN = 4000  #: characters of what a program printed, as its agent sees them
+MOST_NODE_SECONDS = 600.0  #: of a node's program, whose limit is else that of an agent
+FAILURES: dict[str, ErrorClass] = {"memory": "memory", "refused": "denied"}
 MOST_INPUT = 200  #: characters of a call in the log
 
 
@@ -76,12 +84,41 @@ class AttemptPrograms:
         self._events.store.programs.add(self._events.redactor.value(kept))
         return kept
 
+    async def run_node(
+        self, spec: ProgramSpec, text: str, limits: ProcessLimits, emit: Callable[[Event], None]
+    ) -> Exit:
+        """Run the program of a node in place of an agent; its result is the node's output."""
+        seconds = min(limits.timeout_seconds, MOST_NODE_SECONDS)
+        program = Program(
+            name=spec.name,
+            language=spec.language,
+            source=spec.source,
+            tools=spec.tools,
+            limits=ProgramLimits(timeout_seconds=seconds),
+        )
+        emit(Spent(Tokens(), 0.0))
+        running = asyncio.create_task(self.run(program, msgspec.json.decode(text)))
+        stopping = asyncio.create_task(self._host.stop.wait())
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not running.done():
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return Exit(code=130, why="stopped")
+        result = running.result().result
+        if result.error is None:
+            emit(Ended(ok=True, text=ENCODER.encode(result.result).decode()))
+            return Exit(code=0, why="exited")
+        if result.error.kind == "timeout":
+            return Exit(code=1, why="timeout")
+        kind = FAILURES.get(result.error.kind, "crash")
+        failure = Failure(kind, f"{result.error.kind}: {result.error.message}", "corral logs", lasting=True)
+        emit(Ended(ok=False, error=failure))
+        return Exit(code=1, why="exited")
+
     async def run_asked(self, asked: tools.RunProgram) -> dict[str, Any]:
         """Run what an agent wrote."""
-        granted = tuple(dict.fromkeys(program_tools.ALIASES.get(name, name) for name in asked.tools))
-        unknown = [name for name in granted if name not in program_tools.TOOLS]
-        if unknown:
-            raise BadRequest(f"there is no tool `{unknown[0][:80]}`", hint=", ".join(program_tools.TOOLS))
+        granted = granted_tools(asked.tools)
         limits = ProgramLimits(timeout_seconds=asked.timeout_seconds)
         suffix = "py" if asked.language == "python" else "ts" if asked.language == "typescript" else "js"
         program = Program(
@@ -91,17 +128,7 @@ class AttemptPrograms:
             tools=granted or tuple(program_tools.TOOLS),
             limits=limits,
         )
-        record = await self.run(program, asked.input)
-        result = record.result
-        return {
-            "program": record.id,
-            "status": result.status,
-            "result": result.result,
-            "calls": result.calls,
-            "seconds": result.seconds,
-            "error": result.error,
-            "printed": result.printed[-MOST_SHOWN:],
-        }
+        return shown_record(await self.run(program, asked.input))
 
     def _note(self, name: str, call: ToolCall) -> None:
         key = f"{name}/{call.number}"
@@ -134,3 +161,19 @@ class AttemptPrograms:
 
 async def _refuse_write(_: object) -> object:
     raise CallFailed("refused", "this task is read-only")
+
+
+def granted_tools(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the tools of these names, each once; BadRequest if there is none."""
+    found = tuple(dict.fromkeys(program_tools.ALIASES.get(name, name) for name in names))
+    for name in found:
+        if name not in program_tools.TOOLS:
+            known = ", ".join(program_tools.TOOLS)
+            raise BadRequest(f"there is no tool `{name[:80]}` for programs", hint=f"there are: {known}")
+    return found
+
+
+def shown_record(record: ProgramRecord) -> dict[str, Any]:
+    """Return what every surface shows of a program that ran."""
+    shown: dict[str, Any] = msgspec.to_builtins(record.result)
+    return {**shown, "program": record.id, "printed": record.result.printed[-MOST_SHOWN:]}

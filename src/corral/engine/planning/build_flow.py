@@ -25,6 +25,7 @@ from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
 from corral.model.numbers import MOST_RETRIES, MOST_TOKENS
+from corral.model.program import MOST_SOURCE_BYTES
 from corral.rules.flows import short_schema, strategies
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
@@ -107,6 +108,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
         agents=names,
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested_text(name, (folder.resolve(), repo.resolve() / ".corral" / "flows")),
+        program=lambda name: _program_text(name, (folder.resolve(), repo.resolve() / ".corral" / "programs")),
         draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
@@ -118,6 +120,17 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
                  (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
         return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
     return found.flow
+
+
+def _program_text(name: str, folders: Iterable[Path]) -> str | None:
+    """Return the text of a program: beside the flow that names it, or in the repository. Links are not followed."""
+    if name.startswith("/") or ".." in Path(name).parts:
+        return None
+    for folder in folders:
+        content = files_without_links.read(folder / name, MOST_SOURCE_BYTES + 1)
+        if content is not None and len(content) <= MOST_SOURCE_BYTES:
+            return content.decode(errors="replace")
+    return None
 
 
 def _nested_text(name: str, folders: Iterable[Path]) -> str | None:

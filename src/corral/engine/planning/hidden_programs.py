@@ -66,7 +66,7 @@ def _commands(node: Node) -> Iterator[tuple[str, str, str]]:
     """Yield the commands of a node: the key in a flow file, how a user names it, the text."""
     for text in node.task.checks:
         yield "checks", f"--check {text}", text
-    if node.kind == "run":
+    if node.kind == "run" and node.program is None:
         yield "run", f"run {node.task.prompt}", node.task.prompt
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from corral.engine.programs import ProgramOrder, check_tools, declarations, read_program, record_json
+from corral.engine.programs import ProgramOrder, declarations, granted_tools, read_program, shown_record
 from corral.frontends import safe_text
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
@@ -44,7 +45,7 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
     if options["declarations"]:
         click.echo(declarations(options["declarations"], tools), nl=False)
         return 0
-    granted = check_tools(tools)
+    granted = granted_tools(tools)
     if file is None:
         raise BadRequest("name the file of a program", hint="corral code FILE --tool read_file")
     language, source = read_program(file)
@@ -84,7 +85,7 @@ def print_result(record: ProgramRecord, *, as_json: bool) -> int:
     """Print what came of a program; return the exit code."""
     result = record.result
     if as_json:
-        click.echo(record_json(record))
+        click.echo(msgspec.json.encode(shown_record(record)).decode())
         return 0 if result.status == "done" else 1
     if result.printed:
         click.echo(safe_text.visible(result.printed.rstrip("\n")), err=True)

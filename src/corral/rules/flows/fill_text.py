@@ -49,6 +49,21 @@ def value(text: str, known: Mapping[str, Any]) -> Any:
     return cast("Any", found) if isinstance(found, list | dict) else fill(text, known)
 
 
+def fill_json(text: str, known: Mapping[str, Any]) -> str:
+    """Fill the texts in a JSON value; what is filled in stays inside its text, whatever quotes it has."""
+
+    def filled(each: Any) -> Any:
+        if isinstance(each, str):
+            return value(each, known)
+        if isinstance(each, list):
+            return [filled(inner) for inner in cast("list[Any]", each)]
+        if isinstance(each, dict):
+            return {name: filled(inner) for name, inner in cast("dict[str, Any]", each).items()}
+        return each
+
+    return msgspec.json.encode(filled(msgspec.json.decode(text))).decode()
+
+
 def _places(text: str) -> Iterator[Expression]:
     for found in PLACE.finditer(text):
         try:

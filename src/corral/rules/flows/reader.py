@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast, get_args
 
+import msgspec
 from msgspec import Struct, structs
 
 from corral.model.flow import (
@@ -20,6 +21,7 @@ from corral.model.flow import (
     Node,
     On,
     OnFailure,
+    ProgramSpec,
     Reducer,
     Repeat,
     Select,
@@ -27,13 +29,17 @@ from corral.model.flow import (
     TaskType,
 )
 from corral.model.numbers import MOST_RETRIES, MOST_ROUNDS
+from corral.model.program import SUFFIXES
+from corral.rules.context import program_tools
 from corral.rules.flows import fill_text, items, names, short_schema, validate
 from corral.rules.flows.table import FlowTable, Mistakes
 from corral.rules.flows.tree import Mistake, NodeLocation, Position, UnreadableYaml, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 MOST_ARTIFACTS = 20  #: of one node
-KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
+KINDS: dict[str, Kind | None] = {
+    "task": "task", "run": "run", "program": "run", "gate": "gate", "merge": "merge", "flow": None,
+}  # fmt: skip
 COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
@@ -42,6 +48,7 @@ WORKING = (
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
     "run": ("timeout", "idle", "retries", "checks", "output", "artifacts", "repeat"),
+    "program": ("tools", "input", "timeout", "retries", "checks", "output", "artifacts"),
     "gate": ("default", "deadline"),
     "merge": (),
     "flow": ("with",),
@@ -56,6 +63,7 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     agents: frozenset[str] | None = None
     roles: frozenset[str] | None = None
     nested: Callable[[str], str | None] = lambda _: None  #: text of another flow file, by its name in this one
+    program: Callable[[str], str | None] = lambda _: None  #: text of a program's file, by its name in this one
     draft: bool = False  #: inputs may be without a value: the file is only looked at
 
 
@@ -183,10 +191,32 @@ class _FlowReader:
         )
         if kinds[0] == "task":
             return [self._with_agents(_with_shape(node, merged), merged, table)]
+        if kinds[0] == "program":
+            return [self._with_program(_with_shape(node, table), table)]
         return [_with_shape(node, table) if kinds[0] == "run" else node]  # `defaults` mean agents by these
+
+    def _with_program(self, node: Node, table: FlowTable) -> Node:
+        """Put in the program itself: what runs later is what was read now."""
+        name = table.text("program") or ""
+        language = SUFFIXES.get(f".{name.rpartition('.')[2]}")
+        source = self._known.program(name) if language else ""
+        if language is None:
+            table.wrong(f"`{name}` is no program", "a .ts, .js or .py file beside this one", "program")
+        elif source is None:
+            table.wrong(
+                f"there is no program `{name}`", "a file beside this one, or one in .corral/programs", "program"
+            )
+        granted = tuple(dict.fromkeys(program_tools.ALIASES.get(each, each) for each in table.texts("tools")))
+        for each in granted:
+            if each not in program_tools.TOOLS:
+                table.wrong(f"no tool is called `{each}`", _similar(each, program_tools.TOOLS), "tools")
+        spec = ProgramSpec(name=name, language=language or "python", source=source or "", tools=granted)
+        return structs.replace(node, program=spec, output=node.output or {})
 
     def _task(self, kind: str, table: FlowTable, merged: FlowTable) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
+        if kind == "program":
+            text = _input_text(table)
         role = merged.text("role")
         if role and self._known.roles is not None and role not in self._known.roles:
             merged.wrong(f"no role is called `{role}`", _similar(role, self._known.roles), "role")
@@ -304,6 +334,13 @@ def _input_value(value: Any, table: FlowTable, name: str) -> Any:
         table.wrong(f"the input `{name}` is a {kind}, as its default is", f'--input {name}=\'["a", "b"]\'')
         return cast("Any", default)
     return cast("Any", found) if isinstance(found, int | float | list | dict) else value
+
+
+def _input_text(table: FlowTable) -> str:
+    """Return the input of a program as the JSON text that is its task; its places are filled later."""
+    given = cast("Any", table.entries["input"][1].as_written() if table.has("input") else None)
+    table.guard("input", lambda: [fill_text.names(text) for text in fill_text.texts_in([given])])
+    return msgspec.json.encode(given).decode()
 
 
 def _similar(name: str, known: Iterable[str]) -> str:

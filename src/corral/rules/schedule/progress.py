@@ -102,7 +102,8 @@ class Progress:
             return task
         known = self.known_names(node.id)
         checks = tuple(fill_text.fill(check, known) for check in task.checks)
-        return structs.replace(task, prompt=fill_text.fill(task.prompt, known), checks=checks)
+        filled = fill_text.fill_json if node.program else fill_text.fill
+        return structs.replace(task, prompt=filled(task.prompt, known), checks=checks)
 
     def known_names(self, node: str) -> Mapping[str, Any]:
         """Return what a node's texts may name."""
