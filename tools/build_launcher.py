@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,16 +37,18 @@ class LauncherHook(BuildHookInterface[Any]):
             fresh.replace(folder / name)
         build_data["artifacts"] += [f"src/corral/world/sandbox/{name}" for name in ("launcher", "inner")]
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        place = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{place}"  # programs of their own, for any Python
 
     def _note_commit(self, version: str, build_data: dict[str, Any]) -> None:
-        """Put the commit that is built into the wheel, for `corral --version`."""
+        """Put the commit that is built into the package, for `corral --version`."""
         git = shutil.which("git")
-        if self.target_name != "wheel" or version == "editable" or git is None or not Path(self.root, ".git").exists():
+        if version == "editable" or git is None or not Path(self.root, ".git").exists():
             return
         words = [git, "-C", self.root, "rev-parse", "--short=12", "HEAD"]
         found = subprocess.run(words, check=False, capture_output=True, text=True)
         if found.returncode == 0:
             with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
                 file.write(found.stdout)
-            build_data["force_include"][file.name] = "corral/build.txt"
+            place = "corral/build.txt" if self.target_name == "wheel" else "src/corral/build.txt"
+            build_data["force_include"][file.name] = place

@@ -65,7 +65,7 @@ def test_without_bubblewrap_one_command_helps_and_nothing_is_ready(corral: Corra
     assert part["name"] == "sandbox"
     assert "strict is asked for: bubblewrap is not installed" in part["found"]
     told = corral("doctor").out
-    assert "not strict: bubblewrap is not installed" in told
+    assert "not full or strict: bubblewrap is not installed" in told
     assert "not container: " in told
     assert "fix: sudo apt-get install bubblewrap" in told
     assert "nothing can run here yet" in told
