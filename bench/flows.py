@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import overhead
 from bench.measure import Promise, interleaved
-from corral.attempt.local import AttemptRun
+from corral.attempt.runner import AttemptRun
 from corral.engine.engine import Engine
 from corral.engine.run_loop import RunLoop
 from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.attempt.budget_terms import needed_usd
+from corral.attempt.budget_figures import needed_usd
 from corral.model import RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Flow, Node, Task
 from corral.model.money import LedgerLine

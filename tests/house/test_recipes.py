@@ -138,7 +138,7 @@ from pathlib import Path
 from corral.engine.engine import Engine
 from corral.frontends.cli.run import build_request, run
 from corral.frontends.cli.schedule import schedule
-from corral.frontends.mcp import requests
+from corral.frontends.mcp import act_tools
 from corral.frontends.mcp.arguments import ExecuteArguments
 from corral.frontends.python.tasks import request
 from corral.frontends.web.api.bodies import Submission, request_of
@@ -149,7 +149,7 @@ assert typed.colour == "red"
 assert "colour" in {each.name for each in schedule.commands["add"].params}
 sent = msgspec.json.decode(b'{"task": "x", "colour": "red"}', type=Submission)
 assert request_of(sent, "/r").colour == "red"
-assert "colour" in requests.SAME and "colour" in ExecuteArguments.__struct_fields__
+assert "colour" in act_tools.SAME and "colour" in ExecuteArguments.__struct_fields__
 assert request("x", ".", {"colour": "red"}).colour == "red"
 assert msgspec.json.decode(msgspec.json.encode(typed), type=Request).colour == "red"
 here = Path.cwd() / "repo"

@@ -14,7 +14,7 @@ from typing import Any, Self
 from corral.model import Tokens
 from corral.rules.money.metering import TokenMeter
 from corral.world.proxy.egress import Egress
-from corral.world.proxy.json_rpc import RpcEndpoint
+from corral.world.proxy.listener import RpcEndpoint
 from corral.world.proxy.provider import ProviderProxy
 from tests.rig.waiting import until
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from corral.attempt.budget_terms import Terms
+from corral.attempt.budget_figures import Terms, is_notional
 from corral.attempt.events import AttemptEvents
-from corral.attempt.known_cost import is_notional
 from corral.machines import resolved_agent, scope
 from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered

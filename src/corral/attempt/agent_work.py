@@ -15,9 +15,9 @@ from msgspec import structs
 from corral.attempt import artifacts, briefing, conversations, hooks
 from corral.attempt.admission import Admission, AgentResolver
 from corral.attempt.attempt_machine import AttemptMachine
+from corral.attempt.budget_figures import is_notional
 from corral.attempt.events import AttemptEvents
 from corral.attempt.hooks import about
-from corral.attempt.known_cost import is_notional
 from corral.attempt.mail.file_transport import FileMail
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.attempt.turns import TurnContext, Turns
@@ -41,7 +41,7 @@ from corral.rules.scope.refusals import of_refusals
 from corral.rules.text import names, questions
 from corral.world import clock
 from corral.world.concurrent import together
-from corral.world.git import merge_commits, pins
+from corral.world.git import hidden_refs, merge_commits
 from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import Repository
 from corral.world.process import ProcessLimits
@@ -310,7 +310,7 @@ async def find_base(attempt_events: AttemptEvents, node: Node, host: Host) -> st
     """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
     record, heads = attempt_events.record, attempt_events.record.heads
     if len(heads) > 1:
-        combined = await pins.combine_and_pin(
+        combined = await hidden_refs.combine_and_pin(
             host.repository, host.attempt, lambda apart: _combine_heads(attempt_events, node, apart)
         )
         heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)

@@ -9,9 +9,8 @@ from datetime import UTC
 
 from msgspec import structs
 
-from corral.attempt import budget_terms
-from corral.attempt.budget_terms import Terms
-from corral.attempt.known_cost import KnownCost
+from corral.attempt import budget_figures
+from corral.attempt.budget_figures import KnownCost, Terms
 from corral.config.policies import price_list
 from corral.machines.request_count import MOST_UNPRICED, RequestCount
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
@@ -65,7 +64,7 @@ class AttemptBudget:
         self._terms, self._opened = terms, True
         self._known.prices, self._known.local = costs.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
-        self._above = budget_terms.bounds_above(self._store, self._record.run)
+        self._above = budget_figures.bounds_above(self._store, self._record.run)
         self._bind(now)
         self.count.most = self._most_unpriced()
         if terms.fixed_usd is None and not terms.local:
@@ -404,8 +403,8 @@ class AttemptBudget:
         once = (
             usual
             if expected == "fixed"
-            else max(budget_terms.likely_raise_usd(usual, expected), budget_terms.RAISE_MARGIN * self.spent_usd)
+            else max(budget_figures.likely_raise_usd(usual, expected), budget_figures.RAISE_MARGIN * self.spent_usd)
         )
         if self.over is None or self.over.limit.window == "node":
             return once
-        return once + budget_terms.needed_usd(self._store, self._record.run, besides=self._record.node)
+        return once + budget_figures.needed_usd(self._store, self._record.run, besides=self._record.node)

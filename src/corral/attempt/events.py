@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from msgspec import structs
 
 from corral.attempt.budget import AttemptBudget
-from corral.attempt.known_cost import account_windows
-from corral.attempt.run_events import tell
+from corral.attempt.budget_figures import account_windows
 from corral.attempt.user_questions import RunQuestions
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
 from corral.model.events import (
@@ -28,6 +27,7 @@ from corral.model.events import (
     RunEvent,
     Spent,
     Started,
+    tell,
 )
 from corral.model.flow import Task
 from corral.model.money import QuotaWindow, dollars

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from corral.attempt import artifacts, memory
+from corral.attempt import artifacts, briefing
 from corral.attempt.admission import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
@@ -12,8 +13,12 @@ from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.proof import scoring
 from corral.attempt.proof.evidence import EvidenceCollector, Proof
+from corral.attempt.repositories import repository_of
+from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.toolbox import AttemptToolbox
-from corral.model import AttemptRecord, Failure
+from corral.machines.host import host_of
+from corral.machines.local import LocalMachine
+from corral.model import AttemptRecord, Failure, RunPlan
 from corral.model.errors import StoreTrouble
 from corral.model.events import Ended, Noted
 from corral.model.flow import Node
@@ -167,7 +172,7 @@ class AttemptRunner:
         if verdict.status == "done" and self.node.scorers:
             self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, self._say)
         if verdict.status == "done" and self.attempt.evidence:
-            memory.confirm(self.events, self.attempt.evidence.grade)
+            briefing.confirm(self.events, self.attempt.evidence.grade)
         await self._end.over(verdict)
 
     def _say(self, text: str) -> None:
@@ -225,3 +230,33 @@ def can_continue(record: AttemptRecord) -> bool:
     """Tell whether a lost or limited attempt can be gone on with: by its agent's own session, or from a summary."""
     parked = record.attempt.status == "limited" or agent_tries.is_lost(record.attempt)
     return parked and bool((record.resumes and record.attempt.session) or record.summary)
+
+
+class AttemptRun(Protocol):
+    """One attempt that is carried out somewhere."""
+
+    @property
+    def record(self) -> AttemptRecord: ...
+    async def execute(self) -> None: ...
+    def steer(self, text: str) -> bool: ...
+    def condense(self, by: str) -> bool: ...
+    def stop(self) -> None: ...
+    def pause(self) -> None: ...
+
+
+AttemptFactory = Callable[[AttemptRecord, Node], AttemptRun]
+
+
+def local_attempts(plan: RunPlan, toolbox_context: RunContext) -> AttemptFactory:
+    """Return what carries out attempts of a run in this process."""
+    store = toolbox_context.store
+    repository = repository_of(plan, store.folder)
+
+    def make_attempt_run(record: AttemptRecord, node: Node) -> AttemptRun:
+        host = host_of(plan, node.task, repository, store.folder, record)
+        where = AttemptMachine(LocalMachine(host), host)
+        attempt_events = AttemptEvents(record, store, toolbox_context.listen, node.task)
+        toolbox = AttemptToolbox(toolbox_context, attempt_events, node, where)
+        return AttemptRunner(attempt_events, node, toolbox_context.connect_agent, where, toolbox)
+
+    return make_attempt_run

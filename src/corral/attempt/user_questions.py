@@ -6,11 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
-from corral.model.events import Event, Listener, Noted, RunEvent, UserAsked
+from corral.model.events import Event, Listener, Noted, RunEvent, UserAsked, tell
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.interface import Store

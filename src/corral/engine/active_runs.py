@@ -16,8 +16,8 @@ from corral.model.errors import BadRequest
 from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
-from corral.world import locks, process, process_identity, run_fence
-from corral.world.run_fence import Fence
+from corral.world import locks, process, process_identity
+from corral.world.locks import Fence
 
 if TYPE_CHECKING:
     from corral.attempt.toolbox.context import ChildRuns, RunContext
@@ -55,7 +55,7 @@ class ActiveRuns:
         collecting = telemetry.open_telemetry(self._store, run, listen)
         record = self._store.run(run)
         try:
-            here = run_fence.act_within(Fence(run, record.epoch, self._store.epoch))
+            here = locks.act_within(Fence(run, record.epoch, self._store.epoch))
             with here, locks.wait_by(locks.WaitPolicy(self._note_of(run, listen), self.end_suspended)):
                 await self._execute_loop(record, collecting.hear if collecting else listen, patient=patient)
         finally:
@@ -65,7 +65,7 @@ class ActiveRuns:
             await self._stop_left(run)
 
     async def _execute_loop(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
-        from corral.attempt.local import local_attempts  # noqa: PLC0415
+        from corral.attempt.runner import local_attempts  # noqa: PLC0415
         from corral.engine import base_pins  # noqa: PLC0415
         from corral.engine.run_loop import RunLoop  # noqa: PLC0415
 
@@ -205,8 +205,11 @@ class ActiveRuns:
 
     def _note_of(self, run: str, listen: Listener) -> Say:
         """Return what writes a line into the log of a run, and to who listens."""
-        from corral.attempt.run_events import tell  # noqa: PLC0415
-        from corral.model.events import Noted, RunEvent  # noqa: PLC0415
+        from corral.model.events import (  # noqa: PLC0415
+            Noted,
+            RunEvent,
+            tell,
+        )
 
         def note(text: str) -> None:
             self._store.note(run, Noted(text), at=time.time())

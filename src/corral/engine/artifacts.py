@@ -21,17 +21,16 @@ from corral.rules.merge import merge
 from corral.store.interface import Store
 
 if TYPE_CHECKING:
-    from corral.engine.clean import CleanedAttempt
     from corral.engine.inbox.inbox import Inbox
+    from corral.engine.kept_work import CleanedAttempt, RestoredWork
     from corral.engine.merge.api import Merges
     from corral.engine.opened_folders import OpenedFolder
-    from corral.engine.restore import RestoredWork
     from corral.engine.verify import Verification
     from corral.engine.views.changes import AttemptChange, ChangeSelection, Ends, FileDiff, Fold
     from corral.engine.views.compare import Comparison
     from corral.engine.views.evidence import EvidenceView
     from corral.engine.views.history import History
-    from corral.world.git.snapshots import Snapshot
+    from corral.world.git.hidden_refs import Snapshot
 
 
 class Artifacts:
@@ -214,7 +213,7 @@ class Artifacts:
 
     async def snapshots(self, attempt: str) -> list[Snapshot]:
         """Return what is kept of an attempt, oldest first."""
-        from corral.engine import restore as keeping  # noqa: PLC0415
+        from corral.engine import kept_work as keeping  # noqa: PLC0415
 
         return (await keeping.find_snapshots(self._store, keeping.split_moment(attempt)[0]))[2]
 
@@ -228,13 +227,13 @@ class Artifacts:
 
     async def restore(self, attempt: str, into: str | None) -> RestoredWork:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
-        from corral.engine import restore as keeping  # noqa: PLC0415
+        from corral.engine import kept_work as keeping  # noqa: PLC0415
 
         return await keeping.restore(self._store, attempt, into)
 
     async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[CleanedAttempt]:
         """Clean away ended runs; of unmerged work a hidden ref stays."""
-        from corral.engine import clean as cleaning  # noqa: PLC0415
+        from corral.engine import kept_work as cleaning  # noqa: PLC0415
         from corral.rules.text.cleaning import CleaningLimits, age, size  # noqa: PLC0415
 
         unsaid = older is None and keep is None and disk is None

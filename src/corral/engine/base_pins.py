@@ -13,7 +13,7 @@ from corral.model import RunPlan
 from corral.model.errors import CorralError
 from corral.store.interface import Store
 from corral.world import process_identity
-from corral.world.git import pins
+from corral.world.git import hidden_refs
 from corral.world.git.repository import Repository
 
 FOLDER = "pins"  #: of the state folder: a file for each base that is held for a run which is not stored yet
@@ -50,7 +50,7 @@ async def release_pending(store: Store) -> None:
             git_dir = Path(begun.git_dir)
             if file.name not in known and git_dir.exists():
                 work_tree = not git_dir.is_relative_to(store.folder)  # as of a plain folder
-                await pins.remove(Repository(Path(begun.folder), git_dir, work_tree=work_tree), file.name)
+                await hidden_refs.remove(Repository(Path(begun.folder), git_dir, work_tree=work_tree), file.name)
             file.unlink()
 
 
@@ -60,7 +60,7 @@ async def hold(store: Store, run: str) -> None:
     repository = repository_of(plan, store.folder)
     if plan.base and repository.git_dir.exists():
         with contextlib.suppress(CorralError, OSError):  # gone: the attempts report it
-            await pins.pin(repository, run, plan.base)
+            await hidden_refs.pin(repository, run, plan.base)
 
 
 async def release(store: Store, run: str) -> None:
@@ -72,4 +72,4 @@ async def release(store: Store, run: str) -> None:
     repository = repository_of(record.plan, store.folder)
     if commits and repository.git_dir.exists():
         with contextlib.suppress(CorralError, OSError):  # `clean` does it, too
-            await pins.release(repository, run, commits)
+            await hidden_refs.release(repository, run, commits)

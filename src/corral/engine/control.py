@@ -13,7 +13,7 @@ from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Noted
 from corral.model.money import HaltReport, NotStopped
-from corral.model.run_labels import check_name
+from corral.model.request import check_name
 from corral.store.interface import Store
 
 REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead

@@ -9,7 +9,7 @@ from msgspec import Struct
 from corral.attempt.repositories import repository_of, require
 from corral.model import Attempt, RunPlan
 from corral.model.errors import BadRequest
-from corral.world.git import merge_commits, snapshots
+from corral.world.git import hidden_refs, merge_commits
 
 FOLDER = "opened"  #: of the state folder: one folder for each attempt
 
@@ -32,7 +32,7 @@ async def open_result(home: Path, run: str, plan: RunPlan, attempt: Attempt) -> 
         repository = repository_of(plan, home)
         await require(repository, run, [attempt.commit])
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await snapshots.lay_files(
+        await hidden_refs.lay_files(
             repository, attempt.commit, folder, await merge_commits.neutral_environment(repository)
         )
     return OpenedFolder(run=run, attempt=attempt.id, commit=attempt.commit, folder=str(folder), new=new)

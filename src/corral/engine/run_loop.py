@@ -9,14 +9,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.attempt.budget_terms import needed_usd, run_allowed_usd, run_held_usd
-from corral.attempt.local import AttemptFactory, AttemptRun
+from corral.attempt.budget_figures import needed_usd, run_allowed_usd, run_held_usd
 from corral.attempt.proof.tree_runs import BESIDE
 from corral.attempt.proof.varied_runs import Variations
-from corral.attempt.run_events import tell
-from corral.attempt.runner import can_continue
+from corral.attempt.runner import AttemptFactory, AttemptRun, can_continue
 from corral.attempt.user_questions import RunQuestions
-from corral.engine import takeover, verify
+from corral.engine import run_orders, verify
 from corral.engine.inbox.inbox import Gates
 from corral.engine.merge.flow_merges import FlowMerges, MergeCall
 from corral.engine.planning import redo as reopening
@@ -24,7 +22,7 @@ from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import StoreTrouble, TakenOver
-from corral.model.events import Event, Listener, Noted, RunEvent, StatusChanged
+from corral.model.events import Event, Listener, Noted, RunEvent, StatusChanged, tell
 from corral.rules.context import prompt
 from corral.rules.race import second_reader, variation
 from corral.rules.race.contest import Halt
@@ -35,7 +33,7 @@ from corral.rules.schedule.decide import Schedule
 from corral.rules.text import names
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
-from corral.world import clock, run_fence
+from corral.world import clock, locks
 from corral.world.receipt_key import get_or_make_key
 from corral.world.workspace import checkout
 
@@ -65,7 +63,7 @@ class RunLoop:
         self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
         self._corrections: list[asyncio.Task[None]] = []
-        self._fence = run_fence.current()
+        self._fence = locks.current()
         self._store_removed = False
 
     async def execute(self) -> None:
@@ -113,7 +111,7 @@ class RunLoop:
         if records:
             self._slots.take_over()
         open_records = [record for record in records if record.phase != "over"]
-        for attempt in await takeover.end_left(self.store.folder, self.plan, open_records):
+        for attempt in await run_orders.end_left(self.store.folder, self.plan, open_records):
             self.note(Noted("its agent was still running without its process: ended, its work is kept"), None, attempt)
 
     def stop(self, reason: str) -> None:
@@ -151,7 +149,7 @@ class RunLoop:
 
     def hear(self) -> None:
         """Take orders and answers that were stored by this very process: the store wakes others only."""
-        with run_fence.act_within(self._fence) if self._fence else contextlib.nullcontext():
+        with locks.act_within(self._fence) if self._fence else contextlib.nullcontext():
             self._orders.take()
             self.look_up()
 

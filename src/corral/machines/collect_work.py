@@ -17,7 +17,7 @@ from corral.model.flow import Task
 from corral.rules.text import names
 from corral.world import machine_limits
 from corral.world.git import collect as collecting
-from corral.world.git import snapshots
+from corral.world.git import hidden_refs
 from corral.world.git.collect import CollectedWork
 from corral.world.process import TooSlow
 from corral.world.workspace import checkout
@@ -35,10 +35,10 @@ async def snapshot(host: WorkspaceHost, made: Workspace) -> str | None:
     box = host.boxes.box(made, made.tree.parent, writable=(place,))
     box = structs.replace(box, file_mb=None, cpu_seconds=None, processes=None)  # its user may have too many already
     async with host.snapping:
-        snapshots.prepare(made, place, host.owner)
-        await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")
+        hidden_refs.prepare(made, place, host.owner)
+        await host.boxes.aside(hidden_refs.command(place, host.base), box, "be kept")
         async with host.repository_lock():
-            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
+            return await hidden_refs.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
 
 
 async def before_end(host: WorkspaceHost, made: Workspace) -> None:
@@ -114,11 +114,11 @@ async def _files_alone(host: WorkspaceHost, made: Workspace, references: Sequenc
     place = made.tree.parent / "files"
     await checkout.remove(place)
     place.mkdir(mode=0o700)
-    snapshots.prepare(made, place, host.owner, alone=True)
-    await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
+    hidden_refs.prepare(made, place, host.owner, alone=True)
+    await _aside(host, structs.replace(made, modules=()), hidden_refs.files_command(place, host.base), place)
     left = (f"its own commits, its files alone were: {reason}", *collecting.omissions(place))
     async with host.repository_lock():
-        commit = await snapshots.take_files(host.repository, place, references, host.base)
+        commit = await hidden_refs.take_files(host.repository, place, references, host.base)
     if commit is None:
         raise CorralError(reason)
     return CollectedWork(commit, left=left)

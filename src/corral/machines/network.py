@@ -25,8 +25,7 @@ from corral.world import package_registries
 from corral.world.process import ProcessControl, ProcessStart
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
-from corral.world.proxy.forward import Forward
-from corral.world.proxy.json_rpc import PATH, AnswerCall, RpcEndpoint
+from corral.world.proxy.listener import PATH, AnswerCall, Forward, RpcEndpoint
 from corral.world.proxy.provider import Key, ProviderProxy, RequestLimiter, Upstream
 from corral.world.proxy.secret import SecretValue
 

@@ -4,16 +4,22 @@ from corral.model.evidence import (
     GRADES,
     AlteredTests,
     CheckObservation,
+    CheckResult,
     Doubt,
     Evidence,
     EvidenceDetail,
     EvidenceRun,
     Grade,
+    Receipt,
     Report,
+    SandboxReport,
+    Sighting,
     SteeringFile,
+    Tally,
     TestChange,
     TestOrder,
     Variation,
+    Violation,
 )
 from corral.model.inbox import YES_NO, Entry, InboxEntry, Question
 from corral.model.plan import (
@@ -30,8 +36,6 @@ from corral.model.plan import (
     ToolboxRules,
     TrackRecord,
 )
-from corral.model.proof import CheckResult, SandboxReport, Sighting, Tally, Violation
-from corral.model.receipt import Receipt
 from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
 from corral.model.run import ENCODER, Artifact, Attempt, MergeState, NodeClash, NodeState, Run, document, winner

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.model import CheckResult, Failure, Status, Tokens
+from corral.model.errors import CorralError
 
 
 def _snake(name: str) -> str:
@@ -257,3 +258,11 @@ def _as_now(event: Event | Moved) -> Event:
 
 
 Listener = Callable[[RunEvent], None]  #: hears what happens in a run, in this process
+
+
+def tell(listen: Listener, heard: RunEvent) -> None:
+    """Tell a watcher; one that fails (its terminal is gone, its pipe closed) must not fail the work."""
+    try:
+        listen(heard)
+    except (OSError, ValueError, CorralError):
+        return

@@ -1,24 +1,76 @@
-"""How well the work of an attempt is proven, and what was seen that says so."""
+"""How well the work of an attempt is proven, what was seen that says so, and the receipt."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.model.proof import CheckResult, Tally
+from corral.model.values import Cost, Level, Status, Tokens
 
 Grade = Literal["held-out", "proven", "unharmed", "unchecked", "doubtful"]
 GRADES: tuple[Grade, ...] = get_args(Grade)  #: the best first
-
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]  #: failed: also a test that ended with an error
 Tree = Literal[
     "delivered", "base", "harness", "allowed", "control", "altered", "reordered", "held-out", "held-out base"
 ]
 How = Literal["put back", "removed", "merged", "new test", "allowed"]
-
 MOST_TESTS = 20_000  #: kept of one check
 MOST_NAMES = 50  #: listed of one kind of change
+
+
+class Tally(Struct, frozen=True):
+    """How the tests of a check ended, as its program tells it."""
+
+    format: str  #: whose words these are: pytest, junit, go ...
+    passed: int | None = None  #: None: it does not say
+    failed: int = 0
+    skipped: int = 0
+    failing: tuple[str, ...] = ()
+
+
+class Sighting(Struct, frozen=True, kw_only=True):
+    """How a check ended another time: at the base, or once more on the same tree."""
+
+    exit_code: int
+    note: str = ""
+    tests: Tally | None = None
+    flaky: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.note
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    command: str
+    exit_code: int
+    seconds: float
+    note: str = ""  #: set where the exit code does not tell it all
+    output: str = ""  #: the end of what it printed; the whole is in the file named by `log`
+    log: str = ""
+    tests: Tally | None = None  #: None: it told of none
+    before: Sighting | None = None  #: at the base; None: it was not run there
+    again: Sighting | None = None  #: of a check that failed: the same once more
+    new_failures: tuple[str, ...] = ()  #: tests that fail now and did not at the base, or the command itself
+    old_failures: tuple[str, ...] = ()  #: that failed at the base too
+    flaky: bool = False  #: it failed and passed on the very same tree
+    cached: bool = False  #: found out before, for the same tree, command and surroundings
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.note
+
+
+class Violation(Struct, frozen=True):
+    kind: str
+    path: str
+
+
+class SandboxReport(Struct, frozen=True):
+    level: Level = "none"
+    net: Literal["held", "open"] = "held"  #: to its provider and the named hosts, or not at all
+    violations: tuple[Violation, ...] = ()
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -157,3 +209,25 @@ class EvidenceDetail(Struct, frozen=True, kw_only=True):
         """What ran in the checks of the work, with versions."""
         own = (each for run in self.runs if run.tree == "delivered" for each in run.programs)
         return tuple(dict.fromkeys(own))
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """The engine's proof of what an attempt did; kept in the store and as a git note on the commit."""
+
+    attempt: str
+    agent: str
+    base: str | None
+    commit: str
+    tree: str
+    diff_sha256: str
+    checks: tuple[CheckResult, ...]
+    cost: Cost
+    tokens: Tokens
+    sandbox: SandboxReport
+    status: Status
+    task_sha256: str
+    corral: str
+    at: str
+    evidence: Evidence | UnsetType = UNSET  #: how well it is proven; unset in receipts of older versions
+    programs: tuple[str, ...] | UnsetType = UNSET  #: what ran in its checks, with versions; unset: not known
+    seal: str = ""  #: made with this machine's key over all of the above

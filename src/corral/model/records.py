@@ -6,10 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from corral.model.evidence import EvidenceDetail
+from corral.model.evidence import EvidenceDetail, Receipt
 from corral.model.flow import AgentChoice
 from corral.model.plan import RunPlan
-from corral.model.receipt import Receipt
 from corral.model.run import Artifact, Attempt
 from corral.model.values import Status
 

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.model.evidence import GRADES, Evidence, Grade, Variation
+from corral.model.evidence import GRADES, CheckResult, Evidence, Grade, SandboxReport, Variation
 from corral.model.flow import known_as
 from corral.model.forge import PullRequest
-from corral.model.proof import CheckResult, SandboxReport
 from corral.model.review import Comment
 from corral.model.values import Cost, Failure, Status, Tokens
 

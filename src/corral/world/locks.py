@@ -1,4 +1,4 @@
-"""Locks that processes share: who holds one, for how long, and how a wait for one ends."""
+"""Locks that processes share, and the fence of a run: a process that lost the run writes and starts nothing for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 from msgspec import Struct
 
-from corral.model.errors import CorralError
+from corral.model.errors import CorralError, StoreTrouble, TakenOver
 from corral.world import process_identity
 
 LOOK_SECONDS = 0.01
@@ -22,7 +23,6 @@ SUSPENDED_SECONDS = 0.5  #: how often a waiter looks whether the holder is suspe
 SAY_SECONDS = 5.0  #: after this time a waiter says whom it waits for
 HOLDER_SECONDS = 600.0  #: longest time that one holder is waited for; git at its limits takes less
 log = logging.getLogger("corral.locks")
-
 Say = Callable[[str], None]
 
 
@@ -132,3 +132,51 @@ class _Wait:
         program = process_identity.program_of(pid)
         words = f"process {pid} ({program}{', stopped by SIGSTOP' if stopped else ''}), which {held}"
         return words, f"kill {'-9 ' if stopped else ''}{pid}"
+
+
+class Fence(Struct, frozen=True):
+    """The right to act for a run while its epoch is this one."""
+
+    run: str
+    epoch: int
+    epoch_now: Callable[[str], int | None]  #: the epoch that is stored for a run; None if the run is gone
+
+    def holds(self) -> bool:
+        """Return whether the run is still this process's; True if that cannot be read: others cannot take it either."""
+        try:
+            return self.epoch_now(self.run) == self.epoch
+        except StoreTrouble:
+            return True
+
+    def check(self) -> None:
+        if not self.holds():
+            raise TakenOver(f"another process has taken over run {self.run}", hint="see `corral ls`")
+
+
+_CURRENT: ContextVar[Fence | None] = ContextVar("fence", default=None)
+
+
+def current() -> Fence | None:
+    return _CURRENT.get()
+
+
+@contextmanager
+def act_within(fence: Fence) -> Generator[None]:
+    """Act for a run, within its fence."""
+    token = _CURRENT.set(fence)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def check() -> None:
+    """Raise TakenOver if another process has taken over the run that this task acts for."""
+    if fence := _CURRENT.get():
+        fence.check()
+
+
+def holds() -> bool:
+    """Return whether this task may still act for its run; True where it acts for none."""
+    fence = _CURRENT.get()
+    return fence is None or fence.holds()

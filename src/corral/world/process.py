@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from corral.model.errors import CorralError
-from corral.world import machine_limits, process_pipes, run_fence
+from corral.world import locks, machine_limits, process_pipes
 from corral.world.process_identity import Leftover, children, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
@@ -226,7 +226,7 @@ async def follow(
         await ended
         leftovers = [
             *(start.left() if start.left else []),
-            *(sweep(start.tag, start.uid) if start.tag and run_fence.holds() else []),
+            *(sweep(start.tag, start.uid) if start.tag and locks.holds() else []),
         ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
@@ -275,7 +275,7 @@ async def _end_at_once(
     """End a program at once with all that it started, and what watched it."""
     if process.returncode is None:
         await _kill_and_wait(process, start)
-    if start.tag and run_fence.holds():  # else what carries the tag belongs to the next owner
+    if start.tag and locks.holds():  # else what carries the tag belongs to the next owner
         sweep(start.tag, start.uid)
     await _close(process, tasks)
 
@@ -347,7 +347,7 @@ async def _spawn(start: ProcessStart) -> asyncio.subprocess.Process:
 
     asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
     """
-    run_fence.check()
+    locks.check()
     _watch_by_pidfd()
     starting = asyncio.create_task(_start_process(start))
     try:

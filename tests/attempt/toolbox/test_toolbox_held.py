@@ -18,7 +18,7 @@ from corral.model import Attempt, AttemptRecord, RunPlan
 from corral.model.flow import Flow, Node, Task
 from corral.store.sqlite.store import Store
 from corral.world.git.repository import Repository
-from corral.world.proxy.json_rpc import RpcEndpoint
+from corral.world.proxy.listener import RpcEndpoint
 
 MANY, MOST_BYTES = 300, 16 << 10
 

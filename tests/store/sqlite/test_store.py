@@ -34,9 +34,9 @@ from corral.rules.text import names
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
-from corral.world import process, run_fence
+from corral.world import locks, process
+from corral.world.locks import Fence
 from corral.world.process import ProcessStart
-from corral.world.run_fence import Fence
 from tests.rig.tries import tries
 from tests.rig.waiting import until
 
@@ -129,12 +129,12 @@ def test_an_owner_that_lost_its_run_writes_nothing_more_and_starts_nothing(store
     assert store.epoch("aaa1") == 2
     mine = Fence("aaa1", 2, store.epoch)
     record = AttemptRecord(attempt=Attempt(id="aaa1-1", agent="a"), run="aaa1", node="main")
-    with run_fence.act_within(mine):
+    with locks.act_within(mine):
         store.save_attempt(record)
         store.note("aaa1", Said("late"), at=1.0)
     other = Store(tmp_path)
     assert other.take_lease("aaa1", "you", now=12, until=30)
-    with run_fence.act_within(mine):
+    with locks.act_within(mine):
         for write in (
             lambda: store.move_run("aaa1", "done", None, 1.0),
             lambda: store.save_attempt(record),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.world.git import notes
-from corral.world.git.pack_folding import MOST_PACKS, fold
+from corral.world.git.incoming_objects import MOST_PACKS, fold
 from corral.world.git.repository import Repository
 from tests.rig.repository import GIT_ENV, Repo
 
@@ -90,9 +90,9 @@ def test_notes_do_not_pile_up_packs(tmp_path: Path) -> None:
 WRITES = """
 import asyncio, sys
 from pathlib import Path
-from corral.world.git import notes, pack_folding
+from corral.world.git import incoming_objects, notes
 from corral.world.git.repository import Repository
-pack_folding.MOST_PACKS = 3
+incoming_objects.MOST_PACKS = 3
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 async def work():
     repository = Repository(folder, folder / ".git")

@@ -15,8 +15,7 @@ import pytest
 
 from corral.rules.scope import hosts
 from corral.world.proxy.dialing import Dialer, chain
-from corral.world.proxy.egress import MOST_REPORTED, Egress
-from corral.world.proxy.first_words import kind_of
+from corral.world.proxy.egress import MOST_REPORTED, Egress, kind_of
 from corral.world.proxy.listener import ConnectionLimits
 from corral.world.proxy.secret import SecretValue
 from tests.rig.proxies import Certificates, Served, Stream, Upstream, answering, ask, curl, dial, serving

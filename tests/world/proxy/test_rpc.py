@@ -8,8 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from corral.world.proxy.json_rpc import MOST_BODY_BYTES, RpcEndpoint
-from corral.world.proxy.listener import ConnectionLimits
+from corral.world.proxy.listener import MOST_BODY_BYTES, ConnectionLimits, RpcEndpoint
 from corral.world.proxy.secret import SecretValue
 from tests.rig.proxies import Served, Stream, ask, dial, serving
 

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from corral.rules.context import tools
 from corral.rules.context.tools import McpReply, ToolServer
-from corral.world.proxy.json_rpc import RpcEndpoint
+from corral.world.proxy.listener import RpcEndpoint
 from corral.world.proxy.secret import SecretValue
 from tests.rig.agents import programs
 

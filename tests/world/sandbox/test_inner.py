@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corral.world.sandbox import inner as twin_module
-from corral.world.sandbox.launchers import FOLDER
+from corral.world.sandbox.profile import FOLDER
 
 INNERS = {"compiled": [str(FOLDER / "inner")], "twin": [sys.executable, "-IS", str(FOLDER / "inner.py")]}
 EVERYWHERE = ["-r", "/", "-w", "/dev"]

@@ -16,7 +16,7 @@ from corral.model.flow import Task
 from corral.rules.checks import steering
 from corral.rules.checks.steering import Harness, PathChange, Side, roles
 from corral.rules.checks.steering.programs import Programs
-from corral.world.git import blobs, collect, pins, snapshots
+from corral.world.git import blobs, collect, hidden_refs
 from corral.world.git.collect import CommitEntry
 from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import GITLINK, ChangedBlob, Repository
@@ -203,7 +203,7 @@ async def make_commit(
         return CombinedCommit(await collect.with_entries(repository, commit, entries, contents, "for its checks alone"))
 
     async with host.repository_lock():
-        found = await pins.combine_and_pin(host.repository, _pin(host, name), make)
+        found = await hidden_refs.combine_and_pin(host.repository, _pin(host, name), make)
     return found.commit or commit
 
 
@@ -211,8 +211,8 @@ async def let_go(host: Host, names: Sequence[str]) -> None:
     """Let go of the commits that were made for checks alone."""
     if names:
         async with host.repository_lock():
-            refs = [(f"{pins.FOLDER}/{_pin(host, name)}", None) for name in names]
-            await snapshots.edit_refs(host.repository, refs)
+            refs = [(f"{hidden_refs.FOLDER}/{_pin(host, name)}", None) for name in names]
+            await hidden_refs.edit_refs(host.repository, refs)
 
 
 def _pin(host: Host, name: str) -> str:

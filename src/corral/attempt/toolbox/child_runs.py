@@ -11,7 +11,7 @@ from msgspec import structs
 
 from corral.attempt import briefing
 from corral.attempt.attempt_machine import AttemptMachine
-from corral.attempt.budget_terms import run_held_usd
+from corral.attempt.budget_figures import run_held_usd
 from corral.attempt.events import AttemptEvents
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import text_of

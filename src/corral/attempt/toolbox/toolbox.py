@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from corral.attempt.attempt_machine import AttemptMachine
+from corral.attempt.briefing import AttemptMemory
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
-from corral.attempt.memory import AttemptMemory
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.programs import AttemptPrograms

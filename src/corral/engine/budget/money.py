@@ -11,8 +11,8 @@ from typing import get_args
 
 from msgspec import Struct, structs
 
-from corral.attempt import known_cost
-from corral.attempt.budget_terms import run_held_usd
+from corral.attempt import budget_figures
+from corral.attempt.budget_figures import run_held_usd
 from corral.engine.context import Context
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
@@ -189,11 +189,11 @@ class Money:
 
     def windows(self, accounts: Collection[str]) -> list[QuotaWindow]:
         """Return how the present windows of some accounts stand."""
-        return known_cost.account_windows(self._store, accounts)
+        return budget_figures.account_windows(self._store, accounts)
 
     def windows_of(self, run: Run) -> list[QuotaWindow]:
         """Return how the windows of the accounts stand whose dollars are notional in a run."""
-        return self.windows(known_cost.notional_accounts(run))
+        return self.windows(budget_figures.notional_accounts(run))
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

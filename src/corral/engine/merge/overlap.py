@@ -19,7 +19,7 @@ from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import Clash, Overlap, UnmergedWork
 from corral.rules.merge import merge as rules
 from corral.store.interface import Store
-from corral.world.git import merge_commits, snapshots
+from corral.world.git import hidden_refs, merge_commits
 from corral.world.git import repository as git
 from corral.world.git.repository import Repository
 
@@ -108,7 +108,7 @@ async def _unmerged_of_run(store: Store, run: str, repository: Repository) -> li
             live = attempt.status in OPEN
             ready = shown.status not in OPEN and attempt.id == node.winner
             if live:
-                kept = await snapshots.list_snapshots(repository, [f"refs/corral/snapshots/{attempt.id}"])
+                kept = await hidden_refs.list_snapshots(repository, [f"refs/corral/snapshots/{attempt.id}"])
                 commit = kept[-1].commit if kept else None
             else:
                 waits = ready and shown.merge.status in ("ready", "undone", "conflict")

@@ -26,7 +26,7 @@ from corral.rules.text import names
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
 from corral.world import clock
-from corral.world.git import pins, snapshots
+from corral.world.git import hidden_refs
 from corral.world.git.repository import Repository
 
 MOST_WAITING = 100_000  #: runs in the queue
@@ -117,7 +117,7 @@ class Requests:
         if not request.with_changes and not await _is_at(repository, commit, plan.into, named):
             return False
         base_pins.begin(self._context.home, run, self._context.owner, plan)
-        await pins.pin(repository, run, commit)
+        await hidden_refs.pin(repository, run, commit)
         if request.with_changes or await _is_at(repository, commit, plan.into, named):
             return True
         await _unpin(plan, self._context.home, run)
@@ -128,7 +128,7 @@ class Requests:
         store = self._context.store
         if not store.is_empty():
             return []
-        found = await snapshots.list_snapshots(repository_of(plan, store.folder), ["refs/corral/attempts"])
+        found = await hidden_refs.list_snapshots(repository_of(plan, store.folder), ["refs/corral/attempts"])
         if not found:
             return []
         work = f"this repository holds the work of {len(found)} attempt{'' if len(found) == 1 else 's'} (refs/corral)"
@@ -145,7 +145,7 @@ class Requests:
 
 async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
     with contextlib.suppress(CorralError, OSError):
-        await pins.remove(repository_of(plan, home), run)
+        await hidden_refs.remove(repository_of(plan, home), run)
 
 
 def _new_id() -> str:

@@ -25,7 +25,7 @@ from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, S
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
-from corral.model.run_labels import check_labels, check_name
+from corral.model.request import check_labels, check_name
 from corral.rules.scope.scope import ScopeExplanation
 from corral.world import http_client
 from corral.world.git import checkout_state, merge_commits, plain_folder

@@ -14,8 +14,8 @@ from corral.model.errors import BadRequest, GitTrouble
 from corral.model.events import RunEvent
 from corral.rules.schedule.board import Board, BoardAttempt
 from corral.store.interface import Store
+from corral.world.git import hidden_refs
 from corral.world.git import repository as git
-from corral.world.git import snapshots
 
 PAGE = 5000
 
@@ -113,7 +113,7 @@ async def _snapshot_files(store: Store, run: RunRecord, record: AttemptRecord) -
     repository = repository_of(run.plan, store.folder)
     base = record.start or record.base or run.plan.base
     try:
-        kept = await snapshots.list_snapshots(repository, [f"refs/corral/snapshots/{record.attempt.id}"])
+        kept = await hidden_refs.list_snapshots(repository, [f"refs/corral/snapshots/{record.attempt.id}"])
         return (await repository.change(base, kept[-1].commit)).files if kept else ()
     except GitTrouble:  # it ended meanwhile, and its snapshots with it
         return ()

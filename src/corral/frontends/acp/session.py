@@ -20,7 +20,7 @@ from corral.frontends.acp.updates import Updates
 from corral.frontends.cli.text import one_line
 from corral.model import OPEN, Request, Run
 from corral.model.chat import ChatRecord
-from corral.model.run_labels import MOST_NAME
+from corral.model.request import MOST_NAME
 from corral.model.server import Ticket
 
 MOST_BEFORE = 4000  #: characters of what came before that an agent is told

@@ -22,7 +22,7 @@ from corral.frontends.cli.run import run_detached, submit
 from corral.frontends.cli.text import table
 from corral.model import Request, Run
 from corral.model.errors import BadFlow, BadRequest
-from corral.model.run_labels import read_labels
+from corral.model.request import read_labels
 
 F = TypeVar("F", bound=Callable[..., Any])
 STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [default: success]"

@@ -13,7 +13,7 @@ from click.shell_completion import get_completion_class
 
 from corral.engine.doctor import AgentReport, Doctor
 from corral.engine.engine import Engine
-from corral.engine.import_agents import add, import_agents
+from corral.engine.first_settings import add, import_agents
 from corral.frontends.cli import corral
 from corral.frontends.cli import text as words
 from corral.frontends.cli.look import json_option

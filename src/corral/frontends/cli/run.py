@@ -18,7 +18,7 @@ from corral.frontends.cli.user_name import current_user
 from corral.model import Level, Request, Run, document
 from corral.model.errors import BadRequest, Untrusted
 from corral.model.flow import RunStrategy, Select, TaskType
-from corral.model.run_labels import read_labels
+from corral.model.request import read_labels
 from corral.model.server import Ticket
 
 MOST_ARGUMENT = 100_000

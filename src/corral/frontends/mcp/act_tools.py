@@ -1,17 +1,20 @@
-"""The tools that do something: execute, flow, interrupt, resume, steer, answer, select, merge."""
+"""The MCP tools that act (execute, flow, interrupt, resume, steer, answer, select, merge) and their requests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct
 
+from corral.engine.engine import Engine
 from corral.frontends import evidence_text
 from corral.frontends.mcp import arguments, responses
+from corral.frontends.mcp.arguments import ExecuteArguments, FlowArguments, SubtaskArguments
 from corral.frontends.mcp.calls import LEFT_TO_USER, ToolCall
 from corral.frontends.mcp.elicitation import Pending, ways
-from corral.frontends.mcp.requests import of_execute, of_flow
 from corral.model import OPEN, Attempt, Request, Run
 from corral.model.errors import BadFlow, BadRequest
 from corral.model.merge import MergeRequest
@@ -20,6 +23,15 @@ from corral.model.review import NewComment
 
 GOOD = ("done", *OPEN)
 MOST_GRADES = 5  #: winners whose evidence is said in words
+OLD_NAMES = {"claude-code": "claude", "open-code": "opencode"}  #: what clients of earlier engines call an agent
+MOST_FLOW = 10 << 20
+OWN = frozenset(
+    {"tasks", "agents", "strategy", "files", "checks", "read_only", "timeout"}
+)  #: read below, in other ways
+#: Arguments that mean the field of a request of the same name.
+SAME = tuple(
+    name for name in ExecuteArguments.__struct_fields__ if name in Request.__struct_fields__ and name not in OWN
+)
 
 
 class ToolReply(Struct, frozen=True):
@@ -192,3 +204,185 @@ async def merge(call: ToolCall, asked: arguments.MergeArguments) -> ToolReply:
                 ]
                 return ToolReply(engine.show(name), failed=True, words="\n".join(said))
     return ToolReply(engine.show(name), words="\n".join(said))
+
+
+def folder_of(path: str) -> Path:
+    """Return the folder that a client names; nothing else is taken from it."""
+    if "\0" in path:
+        raise BadRequest("path: a path holds no NUL byte")
+    folder = Path(path).expanduser()
+    try:
+        found = folder.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise BadRequest(f"path {path}: there is no such folder", hint="name a folder by its whole path") from None
+    if not found.is_dir():
+        raise BadRequest(f"path {path}: this is no folder", hint="name the repository's folder; files go to `files`")
+    return found
+
+
+def of_execute(asked: ExecuteArguments, call: ToolCall) -> Request:
+    """Return the request that the arguments of engine_execute mean."""
+    engine, folder = call.engine, folder_of(call.visitor.place(asked.path))
+    if not asked.task.strip() and not asked.tasks:
+        raise BadRequest("there is no task", hint="say in `task` what is to be done")
+    common: dict[str, Any] = {
+        "repo": str(folder),
+        "agents": _agents(asked, engine, folder),
+        "budget_usd": None if asked.max_cost is UNSET else asked.max_cost,
+        "timeout": asked.timeout or None,
+        "base": _base(asked.parent, engine, folder),
+    }
+    common |= {name: value for name in SAME if (value := getattr(asked, name)) is not UNSET}
+    type_ = None if asked.task_type is UNSET else asked.task_type
+    if any(_own(part) for part in asked.tasks):
+        if asked.strategy not in (UNSET, "parallel", "auto"):
+            raise BadRequest(
+                f"strategy {asked.strategy} takes one task, and there are {len(asked.tasks)}",
+                hint="strategy parallel, or leave it out",
+            )
+        return call.visitor.request(Request(flow=_flow(asked), inputs=_inputs(asked), **common))
+    texts = [_task_text(asked, part.task) for part in asked.tasks]
+    wanted = Request(
+        prompt="" if texts else _task_text(asked, asked.task),
+        tasks=tuple(texts),
+        strategy=None if asked.strategy is UNSET else asked.strategy,
+        type=type_,
+        files=asked.files,
+        checks=asked.checks,
+        role=asked.force_agent or None,
+        read_only=asked.read_only,
+        **common,
+    )
+    return call.visitor.request(wanted)
+
+
+def of_flow(asked: FlowArguments, call: ToolCall) -> Request:
+    """Return the request that the arguments of engine_flow mean; a file is read only inside the folder."""
+    folder = folder_of(call.visitor.place(asked.path))
+    if bool(asked.file) == bool(asked.flow):
+        raise BadRequest("a flow is either `file` or `flow`", hint="name a file, or give the flow itself")
+    text, file = asked.flow, None
+    if asked.file:
+        file = _inside(folder, asked.file)
+        text = file.read_text(encoding="utf-8", errors="replace")
+    wanted = Request(
+        flow=text,
+        flow_file=str(file or folder / "flow"),
+        repo=str(folder),
+        inputs=asked.inputs,
+        agents=asked.agents,
+        budget_usd=None if asked.max_cost is UNSET else asked.max_cost,
+    )
+    return call.visitor.request(wanted)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if "\0" in name:
+        raise BadRequest("file: a path holds no NUL byte")
+    try:
+        file = (folder / name).resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise BadRequest(f"file {name}: there is no such file in {folder}") from None
+    if not file.is_relative_to(folder) or not file.is_file():
+        raise BadRequest(f"file {name}: not a file inside {folder}", hint="give the flow itself in `flow`")
+    if file.stat().st_size > MOST_FLOW:
+        raise BadRequest(f"file {name}: longer than 10 MB")
+    return file
+
+
+def _agents(asked: ExecuteArguments, engine: Engine, folder: Path) -> tuple[str, ...]:
+    named = asked.agents or ((asked.force_runtime,) if asked.force_runtime else ())
+    if asked.agents and asked.force_runtime:
+        raise BadRequest("`agents` and `force_runtime` name agents both", hint="give one of them")
+    found = [_agent(name, engine, folder) for name in named]
+    if asked.force_model:
+        found = found or [engine.settings.load(folder).defaults.agent or "claude"]
+        found = [name if ":" in name.removeprefix("acp:") else f"{name}:{asked.force_model}" for name in found]
+    return tuple(found)
+
+
+def _agent(name: str, engine: Engine, folder: Path) -> str:
+    """Return the present name of an agent; `cli` is the person's own command: the default one, else the first."""
+    if name != "cli":
+        return OLD_NAMES.get(name, name)
+    settings = engine.settings.load(folder)
+    commands = [each for each, profile in settings.agents.items() if profile.command]
+    if settings.defaults.agent in commands:
+        return settings.defaults.agent
+    if not commands:
+        raise BadRequest("force_runtime cli: no command is an agent here", hint="add one: [agents.NAME] command = ...")
+    return commands[0]
+
+
+def _base(parent: str, engine: Engine, folder: Path) -> str | None:
+    if not parent:
+        return None
+    run = engine.show(parent)
+    if Path(run.repo) != folder and Path(run.repo) not in folder.parents:
+        raise BadRequest(f"parent {parent}: that run was in another repository", hint=f"path is to be {run.repo}")
+    commit = engine.work.changed_by(run.run).commit
+    if commit is None:
+        raise BadRequest(f"parent {parent}: that run changed nothing", hint="leave `parent` out")
+    return commit
+
+
+# --- prompts
+
+
+def _task_text(asked: ExecuteArguments, text: str) -> str:
+    """Return a task with its surroundings: the whole of which it is a part, and what the client adds."""
+    parts = [text]
+    if asked.tasks and asked.task.strip():
+        parts = [f"This is a part of a larger work: {asked.task}", f"Your part:\n{text}"]
+    if asked.context:
+        parts.append("What you should know besides:\n" + _context(asked.context))
+    return "\n\n".join(parts)
+
+
+def _context(context: dict[str, Any] | str) -> str:
+    if isinstance(context, str):
+        return context.strip()
+    return "\n".join(f"- {name}: {_words(value)}" for name, value in context.items())
+
+
+def _words(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+# --- several tasks as a flow
+
+
+def _own(part: SubtaskArguments) -> bool:
+    """Tell whether a task needs a flow: others only stand side by side."""
+    return bool(part.depends_on or part.id or part.agent or part.role or part.checks or part.files)
+
+
+def _names(asked: ExecuteArguments) -> list[tuple[str, SubtaskArguments]]:
+    return [(part.id or f"task-{place}", part) for place, part in enumerate(asked.tasks, 1)]
+
+
+def _inputs(asked: ExecuteArguments) -> dict[str, Any]:
+    """Return the texts that hold braces: as values of inputs they are taken word for word."""
+    told = {f"text_{place}": _task_text(asked, part.task) for place, part in enumerate(asked.tasks, 1)}
+    return {name: text for name, text in told.items() if "{{" in text}
+
+
+def _flow(asked: ExecuteArguments) -> str:
+    literal = _inputs(asked)
+    nodes: dict[str, dict[str, Any]] = {}
+    for place, (name, part) in enumerate(_names(asked), 1):
+        if name in nodes:
+            raise BadRequest(f"two tasks are called `{name}`", hint="give each an id of its own")
+        text = f"text_{place}"
+        node = {
+            "task": f"{{{{{text}}}}}" if text in literal else _task_text(asked, part.task),
+            "needs": part.depends_on,
+            "agent": OLD_NAMES.get(part.agent, part.agent),
+            "role": part.role or asked.force_agent,
+            "checks": part.checks or asked.checks,
+            "files": part.files or asked.files,
+            "type": "" if asked.task_type is UNSET else asked.task_type,
+            "read_only": asked.read_only,
+        }
+        nodes[name] = {key: value for key, value in node.items() if value}
+    return msgspec.json.encode({"name": "tasks", "inputs": {name: {} for name in literal}, "nodes": nodes}).decode()

@@ -21,7 +21,7 @@ from corral.model.events import Event, StoredEvent
 from corral.store.records import StoreReport
 from corral.store.signal import ChangeSignal, ChangeWatch
 from corral.store.sqlite import missing_database
-from corral.world import machine_limits, process_identity, run_fence
+from corral.world import locks, machine_limits, process_identity
 
 WORTH_VACUUM_BYTES = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
@@ -65,7 +65,7 @@ class Database:
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
             try:
-                run_fence.check()
+                locks.check()
                 self._write_waiting()
                 yield
                 self._write_waiting()
@@ -86,7 +86,7 @@ class Database:
     def note_encoded(self, run: str, body: bytes, *, at: float, node: str | None, attempt: str | None) -> None:
         """Append an event that is encoded already."""
         self._waiting.append((run, node, attempt, at, body))
-        if (mine := run_fence.current()) and mine.run == run:
+        if (mine := locks.current()) and mine.run == run:
             self._waiting_epochs[run] = mine.epoch
         if len(self._waiting) >= BATCH and not self._depth:
             self.flush()

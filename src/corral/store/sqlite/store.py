@@ -13,16 +13,20 @@ from corral.model.server import RunFilter
 from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine
 from corral.store.sqlite.database import Database
 from corral.store.sqlite.families import Lineage, Mail
-from corral.store.sqlite.history import SqliteAccounts, SqliteChats, SqliteHistory, SqlitePrograms
+from corral.store.sqlite.history import (
+    SqliteAccounts,
+    SqliteChats,
+    SqliteHistory,
+    SqlitePages,
+    SqlitePrograms,
+    run_seconds,
+)
 from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.memory import SqliteMemory
-from corral.store.sqlite.merges import SqliteForge, SqliteMerges
-from corral.store.sqlite.pages import SqlitePages, run_seconds
-from corral.store.sqlite.review import SqliteReview
-from corral.store.sqlite.run_queue import SqliteQueue
+from corral.store.sqlite.merges import SqliteForge, SqliteMerges, SqliteReview
+from corral.store.sqlite.run_queue import SqliteQueue, SqliteSlots
 from corral.store.sqlite.server import SqliteAutomation, SqliteTokens
-from corral.store.sqlite.slots import SqliteSlots
 from corral.world import clock, process_identity
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from corral.model.errors import GitTrouble
 from corral.world.git import incoming_objects
-from corral.world.git.pack_folding import fold
+from corral.world.git.incoming_objects import fold
 from corral.world.git.repository import BadSubmodules, Repository
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import WHO, Workspace, read_below

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from corral.model.errors import GitTrouble
 from corral.world.process import ProcessStart
-from corral.world.sandbox.launchers import kind, launcher
+from corral.world.sandbox.profile import kind, launcher
 
 CHECKOUTS = ("checkout-index", "read-tree", "reset")  #: these write as many files as a commit has
 WALKS = ("merge-base", "pack-objects", "rev-list")  #: these go through history: memory grows with the repository

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corral.model.errors import GitTrouble
 from corral.world.git import incoming_objects
-from corral.world.git.pack_folding import fold
+from corral.world.git.incoming_objects import fold
 from corral.world.git.repository import Repository
 from corral.world.workspace.checkout import WHO
 

@@ -1,4 +1,4 @@
-"""The network of a box: an HTTP proxy that leads to the hosts that a rule allows, and tells of each decision."""
+"""The network of a box: an HTTP proxy to allowed hosts, and what a client says first in a tunnel."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import contextlib
 import re
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
-from corral.world.proxy import first_words, http1
+from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer
 from corral.world.proxy.exchange import AnswerFilter, carry
-from corral.world.proxy.first_words import Check, PeekReader, WrongServer
-from corral.world.proxy.http1 import PIECE_BYTES, HttpRequest, MalformedMessage
+from corral.world.proxy.http1 import MOST_HEAD_BYTES, PIECE_BYTES, ByteReader, HttpRequest, MalformedMessage, values
 from corral.world.proxy.listener import (
     ConnectionLimits,
     Peer,
@@ -28,6 +27,19 @@ from corral.world.proxy.secret import SecretValue
 SWITCHED = re.compile(rb"HTTP/1\.[01] 101\b")
 PACKET = re.compile(rb"[0-9a-f]{4}")  #: the size of a packet of git
 STATUS_BYTES = 12  #: `HTTP/1.1 101`
+HANDSHAKE, CLIENT_HELLO, SERVER_NAME = 22, 1, 0
+RECORDS = range(20, 25)  #: types of TLS records
+MOST_HELLO_BYTES = 64 * 1024
+MOST_LINE_BYTES = 8192
+#: A request line of any server's HTTP, also of one that reads it leniently.
+REQUEST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\s+(?:/|\*|https?:)|.*\bHTTP/\d", re.IGNORECASE)
+#: The request of git://, one packet: its size, the service and path, then fields with a NUL at their end.
+GIT = re.compile(rb"([0-9a-f]{4})git-(?:upload-pack|receive-pack|upload-archive) /")
+GIT_FIELDS = re.compile(rb"[^\0\r\n]+\0host=([^\0\r\n]*)\0(?:\0(?:[^\0\r\n]+\0)+)?")
+METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*")  #: any word of these characters may be one
+AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
+Kind = Literal["tls", "http", "git", "other"]
+Check = Callable[[str], bool]  #: the name that is asked for -> may it
 
 
 class _Source(Protocol):
@@ -65,9 +77,9 @@ async def tunnel(client: Peer, upstream: Peer, check: Check | None, idle_seconds
 
         async def there() -> None:
             ahead = PeekReader(client.reader)
-            spoken = await first_words.kind(ahead) if check else "other"
+            spoken = await kind(ahead) if check else "other"
             if check and spoken == "tls":
-                await first_words.check_greeting(ahead, check)
+                await check_greeting(ahead, check)
             elif check and spoken == "http":
                 await _one_request(ahead, upstream, check, answer, alive)
             elif check and spoken == "git":
@@ -102,7 +114,7 @@ async def _one_request(
         if lines is None:
             return
         request = http1.request_of(lines)
-        first_words.check_host(request, check)
+        check_host(request, check)
         framing = http1.request_framing(request)
         upgrade = [("Upgrade", value) for value in http1.values(request.fields, "upgrade")]
         last = [*upgrade, ("Connection", "Upgrade" if upgrade else "close")]
@@ -125,15 +137,20 @@ async def _one_request(
 
 async def _git_request(ahead: PeekReader, upstream: Peer, check: Check, answer: _Answer) -> None:
     """Carry the request of git://; what follows waits until a git server has answered: to others it could be HTTP."""
-    await upstream.send(await first_words.git_request(ahead, check))
+    await upstream.send(await git_request(ahead, check))
     await answer.began.wait()
     if not PACKET.match(answer.start):
         raise WrongServer("git:// was answered by something else than git")
 
 
 MOST_REPORTED = 1000
+
+
 PLACE = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,255}))(?::(?P<port>\d{1,5}))?")
+
+
 WHOLE = re.compile(r"http://(?P<place>[^/?#]*)(?P<path>[/?][^#]*)?", re.IGNORECASE)
+
 
 OnDecision = Callable[[str, int, bool, str], None]  #: host, port, allowed, why not
 
@@ -280,3 +297,149 @@ def _host_and_port(host: str, port: int) -> str:
 
 def _is_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+class WrongServer(ConnectionError):
+    """Another server was asked for than the one the tunnel leads to, or it cannot be seen which."""
+
+    def __init__(self, words: str, *, plain: bool = False, git: bool = False) -> None:
+        super().__init__(words)
+        self.plain = plain  #: it was plain HTTP
+        self.git = git  #: it was git://
+
+
+class PeekReader:
+    """A reader whose first bytes can be looked at before they are read."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+        self.buffer = b""
+
+    async def more(self) -> bool:
+        """Look further; False where nothing more comes."""
+        piece = await self._reader.read(PIECE_BYTES)
+        self.buffer += piece
+        return bool(piece)
+
+    async def read(self, n: int) -> bytes:
+        if not self.buffer:
+            return await self._reader.read(n)
+        piece, self.buffer = self.buffer[:n], self.buffer[n:]
+        return piece
+
+    async def readuntil(self, separator: bytes) -> bytes:
+        while (at := self.buffer.find(separator)) < 0:
+            if len(self.buffer) > MOST_HEAD_BYTES:
+                raise asyncio.LimitOverrunError("too long", len(self.buffer))
+            if not await self.more():
+                raise asyncio.IncompleteReadError(self.buffer, None)
+        at += len(separator)
+        piece, self.buffer = self.buffer[:at], self.buffer[at:]
+        return piece
+
+
+async def kind(ahead: PeekReader) -> Kind:
+    """Tell what a client speaks, as soon as that can be seen."""
+    while (found := kind_of(ahead.buffer)) is None:
+        if not await ahead.more():
+            return "other"
+    return found
+
+
+def kind_of(start: bytes) -> Kind | None:
+    """Tell what begins so; None where there is too little of it."""
+    if start[:1] and start[0] in RECORDS:
+        return "tls" if start[0] == HANDSHAKE or start[1:2] in (b"", b"\3") else "other"
+    if GIT.match(start):
+        return "git"
+    line, end, _ = start.lstrip().partition(b"\n")
+    if REQUEST.match(line):
+        return "http"
+    word = re.split(rb"\s", line, maxsplit=1)[0]
+    if end or not METHOD.fullmatch(word):
+        return "other"
+    return "http" if len(start) > MOST_LINE_BYTES else None  # so long a line is refused, unless it is a request
+
+
+async def check_greeting(ahead: PeekReader, check: Check) -> None:
+    """Look at all of a TLS greeting, and ask about the name in it."""
+    while (greeting := join_records(ahead.buffer)) is None:
+        if len(ahead.buffer) > MOST_HELLO_BYTES or not await ahead.more():
+            raise WrongServer("TLS began with a greeting that does not end")
+    name = server_name(greeting)
+    if name is not None and not check(name):
+        raise WrongServer("TLS asked for another server by that way")
+
+
+def join_records(raw: bytes) -> bytes | None:
+    """Return the greeting that one or more TLS records hold; None where there is more to come."""
+    greeting = b""
+    while raw:
+        if raw[0] != HANDSHAKE:
+            raise WrongServer("TLS began with records of mixed types")
+        if len(raw) < 5:
+            return None
+        size = int.from_bytes(raw[3:5], "big")
+        greeting += raw[5 : 5 + size]
+        raw = raw[5 + size :]
+        if greeting and greeting[0] != CLIENT_HELLO:
+            raise WrongServer("TLS began with something else than a greeting")
+        if len(greeting) >= 4 and len(greeting) >= 4 + int.from_bytes(greeting[1:4], "big"):
+            return greeting
+    return None
+
+
+def server_name(greeting: bytes) -> str | None:
+    """Return the server's name that a TLS greeting asks for."""
+    at = 4 + 2 + 32  # kind and size, version, random
+    for width in (1, 2, 1):  # what was resumed, ciphers, compressions
+        at += width + int.from_bytes(greeting[at : at + width], "big")
+    at += 2
+    names: list[str] = []
+    while at + 4 <= len(greeting):
+        extension, size = int.from_bytes(greeting[at : at + 2], "big"), int.from_bytes(greeting[at + 2 : at + 4], "big")
+        if extension == SERVER_NAME:
+            names.append(_only_name(greeting[at + 4 : at + 4 + size]))
+        at += 4 + size
+    if len(names) > 1:
+        raise WrongServer("TLS asked for several servers")
+    return names[0] if names else None
+
+
+def _only_name(listed: bytes) -> str:
+    """Return the name of a list that holds one; servers differ in which of several they take."""
+    name = listed[5:]
+    sizes = int.from_bytes(listed[:2], "big"), int.from_bytes(listed[3:5], "big")
+    if listed[2:3] != b"\0" or sizes != (len(name) + 3, len(name)):
+        raise WrongServer("TLS asked for several servers, or for none that can be read")
+    return name.decode("latin-1").lower().removesuffix(".")
+
+
+def check_host(request: HttpRequest, check: Check) -> None:
+    """Ask about the server that a plain request names: in its Host field, and in its target if that is a whole URL."""
+    hosts = values(request.fields, "host")
+    if len(hosts) > 1 or (not hosts and request.minor == 1):
+        raise WrongServer("plain HTTP named no server, or several", plain=True)
+    whole = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", request.target)
+    if not whole and not request.target.startswith(("/", "*")):
+        raise WrongServer("plain HTTP asked for what is no path", plain=True)
+    for asked in (*hosts, *([whole[1]] if whole else [])):
+        found = AUTHORITY.fullmatch(asked)
+        if not found or not found["name"] or not check(found["name"].lower().removesuffix(".")):
+            raise WrongServer("plain HTTP asked for another server by that way", plain=True)
+
+
+async def git_request(ahead: PeekReader, check: Check) -> bytes:
+    """Read the request of git:// and ask about the server that it names; return it whole."""
+    size = int(ahead.buffer[:4], 16)
+    while len(ahead.buffer) < size:
+        if not await ahead.more():
+            raise WrongServer("git:// began with a request that does not end", git=True)
+    request, ahead.buffer = ahead.buffer[:size], ahead.buffer[size:]
+    fields = GIT_FIELDS.fullmatch(request, 4)
+    found = AUTHORITY.fullmatch(fields[1].decode("latin-1")) if fields else None
+    if not found or not found["name"]:
+        raise WrongServer("git:// named no server, or in a way that cannot be checked", git=True)
+    if not check(found["name"].lower().removesuffix(".")):
+        raise WrongServer("git:// asked for another server by that way", git=True)
+    return request

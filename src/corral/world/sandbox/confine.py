@@ -20,8 +20,7 @@ from corral.model.errors import CorralError
 from corral.world.process import Owner, ProcessStart
 from corral.world.process_identity import Leftover
 from corral.world.sandbox import cgroup, container, seatbelt
-from corral.world.sandbox.launchers import inner, launcher
-from corral.world.sandbox.profile import HOME, SCRATCH, Box, build
+from corral.world.sandbox.profile import HOME, SCRATCH, Box, build, inner, launcher
 from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")

@@ -19,7 +19,7 @@ from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world import machine_limits, process
 from corral.world.process import ProcessStart
-from corral.world.sandbox import container, launchers
+from corral.world.sandbox import container, profile
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
@@ -82,9 +82,9 @@ async def probe(cache: Path) -> ProbeResult:
 def _key() -> str:
     bwrap = shutil.which("bwrap")
     made = Path(bwrap).stat().st_mtime_ns if bwrap else 0
-    own = [Path(each).stat().st_mtime_ns for each in (launchers.launcher()[-1], launchers.inner(boxed=False)[1][-1])]
+    own = [Path(each).stat().st_mtime_ns for each in (profile.launcher()[-1], profile.inner(boxed=False)[1][-1])]
     groups = zlib.crc32(_own_groups())  # a group that was handed to us decides about the best level
-    return f"3 {platform.release()} {os.getuid()} {bwrap} {made} {launchers.kind()} {own} {groups}"
+    return f"3 {platform.release()} {os.getuid()} {bwrap} {made} {profile.kind()} {own} {groups}"
 
 
 def _own_groups() -> bytes:
@@ -114,7 +114,7 @@ def _probe_result(level: Level, wanting: list[MissingLevel]) -> ProbeResult:
     if not told and level == "none":
         told = [MissingLevel("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
     first = told[0] if told else MissingLevel(level, "", "")
-    return ProbeResult(level, first.reason, first.remedy, tuple(wanting), launchers.kind())
+    return ProbeResult(level, first.reason, first.remedy, tuple(wanting), profile.kind())
 
 
 async def _try(level: Level, state: Path) -> MissingLevel | None:

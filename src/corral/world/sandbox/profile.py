@@ -1,20 +1,22 @@
-"""What is in a box, and the arguments by which bubblewrap builds it from an empty root."""
+"""What is in a box, the programs around it, and the arguments by which bubblewrap builds it from an empty root."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-from corral.world.sandbox.launchers import IN_BOX, inner
-from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, is_system, outermost
+from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, is_system, needs, outermost
 
 HOME = "/home/agent"
 SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own
 Mode = Literal["hidden", "readonly", "writable"]
+FOLDER = Path(__file__).parent
+IN_BOX = "/run/box/inner"  #: where the inner one stands in a box
 
 
 class ScopePath(Protocol):
@@ -284,3 +286,26 @@ def _users(uid: int, gid: int) -> dict[str, str]:
         "passwd": f"agent:x:{uid}:{gid}::{HOME}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n",
         "group": f"agent:x:{gid}:\nnogroup:x:65534:\n",
     }
+
+
+def kind() -> Literal["compiled", "python"]:
+    """Tell which of them are used."""
+    compiled = all(os.access(FOLDER / name, os.X_OK) for name in ("launcher", "inner"))
+    return "compiled" if compiled and not os.environ.get("CORRAL_PYTHON_LAUNCHER") else "python"
+
+
+def launcher() -> list[str]:
+    """Return the launcher: the compiled one, or its twin."""
+    if kind() == "compiled":
+        return [str(FOLDER / "launcher")]
+    return [sys.executable, "-IS", str(FOLDER / "launcher.py")]
+
+
+def inner(*, boxed: bool) -> tuple[list[Path], list[str]]:
+    """Return the files the inner launcher needs, itself first, and the command that starts it."""
+    if kind() == "compiled":
+        program = FOLDER / "inner"
+        return [program], [IN_BOX if boxed else str(program)]
+    program = FOLDER / "inner.py"
+    python = Path(sys.executable)
+    return [program, *needs(python, os.environ)], [str(python), "-IS", IN_BOX if boxed else str(program)]

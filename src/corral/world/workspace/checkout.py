@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.model.errors import CorralError, GitTrouble
-from corral.world import process, run_fence
+from corral.world import locks, process
 from corral.world.git import object_cache
 from corral.world.git.limits import CHECKOUT_SECONDS, LARGE, GitLimits
 from corral.world.git.repository import ENV, SAFE, Repository, object_folders, run_git
@@ -361,7 +361,7 @@ async def remove(folder: Path) -> None:
     """Remove a file or a folder, of any depth, whatever the modes that were set in it."""
     if not os.path.lexists(folder):
         return
-    run_fence.check()
+    locks.check()
     with contextlib.suppress(OSError, RuntimeError):  # quicker than a program; what it cannot do, that one can
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)

@@ -13,7 +13,7 @@ from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
-from corral.model.run_labels import read_labels
+from corral.model.request import read_labels
 
 router = APIRouter()
 

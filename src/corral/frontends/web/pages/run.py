@@ -1,4 +1,4 @@
-"""A run: what it does now, how it got there, and what can be done with it."""
+"""The page of one run: its status, its history, and the actions on it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from starlette.responses import PlainTextResponse, Response
 from corral.engine.views import log_pages
 from corral.engine.views.next_steps import next_steps
 from corral.engine.views.run_page import RunView
+from corral.engine.views.run_status import ORPHANED
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.bodies import answer
 from corral.frontends.web.caller import Caller
-from corral.frontends.web.pages import frame, run_actions
+from corral.frontends.web.pages import frame
 from corral.frontends.web.pages import text as words
 from corral.frontends.web.streams import encode_event
 from corral.model import OPEN, Attempt, NodeState
@@ -31,6 +32,7 @@ router = APIRouter()
 Word = Annotated[str, Query(max_length=200)]
 CHILDREN_MOST = 20
 MOST_MAIL = 50
+PARKED = ("limited", "waiting", "over_budget")
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
@@ -71,10 +73,10 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "record": record,
         "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
         "next": next_steps(view.run, engine.inbox.commands(name)),
-        "acts": run_actions.buttons(view, may_run=caller.token.may("run")),
-        "links": run_actions.links(view),
-        "paid": run_actions.cost_source(view),
-        "names": run_actions.names(view),
+        "acts": buttons(view, may_run=caller.token.may("run")),
+        "links": links(view),
+        "paid": cost_source(view),
+        "names": names(view),
         "meaning": words.GRADES_SAY,
         "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
         "letters": engine.history.mail(name)[-MOST_MAIL:],
@@ -216,3 +218,94 @@ def _text_reply(words: str) -> Response:
 
 def _ignore_text(_: object) -> None:
     """Say nothing: the screen tells it."""
+
+
+class Button(Struct, frozen=True, kw_only=True):
+    """A button."""
+
+    verb: str
+    title: str
+    busy: str
+    key: str = ""
+    asks: str = ""  #: what is asked before
+    kind: str = ""  #: primary, danger
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    path: str
+    title: str
+    key: str = ""
+    kind: str = ""
+
+
+SOURCES = {
+    "reported": "as its agents report it",
+    "metered": "metered on the way to its provider",
+    "computed": "computed from tokens",
+    "estimated": "estimated",
+    "fixed": "a fixed price",
+}
+
+
+def cost_source(view: RunView) -> str:
+    """Say where the amount comes from."""
+    if view.money.source in SOURCES:
+        return SOURCES[view.money.source]
+    return "nothing reported so far" if view.run.status in OPEN else "its agents do not report it"
+
+
+def attempts(view: RunView) -> list[Attempt]:
+    return [each for node in view.run.nodes for each in node.attempts]
+
+
+def buttons(view: RunView, *, may_run: bool) -> list[Button]:
+    """Return the buttons that make sense now."""
+    if not may_run:
+        return []
+    status, lost = view.run.status, view.run.reason == ORPHANED
+    resume = Button(verb="resume", title="Resume", busy="going on…", key="p", kind="primary")
+    found: list[Button] = []
+    asks = status == "waiting" and bool(view.entries)  # an answer lets it go on
+    if (status in ("paused", *PARKED) and not asks) or lost:
+        found.append(resume)
+    elif status in ("running", "queued", "waiting") and view.driven:
+        found.append(Button(verb="pause", title="Pause", busy="pausing…", key="p"))
+    if status in ("running", "waiting") and view.driven:
+        words = "Its agents go on in fresh sessions, from summaries of what they did so far."
+        found.append(Button(verb="condense", title="Condense", busy="condensing…", asks=words))
+    if status in OPEN:
+        words = "Its agents are stopped. What they did so far is kept, and Retry goes on from there."
+        found.append(
+            Button(verb="stop", title="Stop", busy="stopping; saving its work…", key="s", asks=words, kind="danger")
+        )
+    elif status != "done" and status not in PARKED:
+        found.append(Button(verb="retry", title="Retry", busy="starting again…", kind="primary"))
+    return found
+
+
+def links(view: RunView) -> list[Link]:
+    """Return the other screens of a run that have something to show."""
+    found, base, merge = list[Link](), f"/runs/{view.run.run}", view.run.merge.status
+    with_work = [each for each in attempts(view) if each.commit]
+    if len(attempts(view)) > 1:
+        found.append(Link(path=f"{base}/compare", title="Compare", key="c"))
+    if with_work:
+        found.append(Link(path=f"{base}/diff", title="Diff"))
+    if merge == "conflict":
+        found.append(Link(path=f"{base}/conflicts", title="Conflicts", kind="primary"))
+    if merge != "none" and view.run.status not in OPEN:
+        titles = {"merged": "Merged", "conflict": "Merge"}
+        kind = "primary" if merge == "ready" else ""
+        found.append(Link(path=f"{base}/merge", title=titles.get(merge, "Merge"), key="m", kind=kind))
+    return found
+
+
+def names(view: RunView) -> dict[str, str]:
+    """Return who each attempt is, for the lines of the log."""
+    alone = len(view.run.nodes) == 1
+    return {
+        name: each.attempt.agent + (f" #{name.rpartition('-')[2]}" if len(view.attempts) > 1 else "")
+        if alone
+        else f"{each.node} · {each.attempt.agent}"
+        for name, each in view.attempts.items()
+    }
