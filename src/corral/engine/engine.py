@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.first_settings import FirstSettings, FoundSettings, SettingsAnswers
+    from corral.engine.follow import Follows
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
@@ -149,6 +150,13 @@ class Engine:
         from corral.engine.active_runs import ActiveRuns  # noqa: PLC0415
 
         return ActiveRuns(self._context, self, self._merge)
+
+    @cached_property
+    def follows(self) -> Follows:
+        """Pull requests that are looked after."""
+        from corral.engine.follow import Follows  # noqa: PLC0415
+
+        return Follows(self._context, self, self.active_runs, self._merge)
 
     @cached_property
     def history(self) -> History:

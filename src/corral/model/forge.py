@@ -48,12 +48,46 @@ class PullRequest(Struct, frozen=True, kw_only=True):
     revisions: int = 0  #: that `corral follow` made
 
 
+class FailedCheck(Struct, frozen=True, kw_only=True):
+    name: str
+    words: str = ""
+    url: str = ""
+
+
+class Remark(Struct, frozen=True, kw_only=True):
+    """What a user said about an issue or a pull request."""
+
+    id: str
+    author: str
+    text: str
+    file: str = ""
+    line: int | None = None
+    verdict: str = ""  #: approved, changes, or nothing
+
+
+class PullLook(Struct, frozen=True, kw_only=True):
+    """How a pull request is doing."""
+
+    state: PullState
+    commit: str
+    checks: CheckState
+    failed: tuple[FailedCheck, ...] = ()
+    remarks: tuple[Remark, ...] = ()  #: oldest first
+
+    @property
+    def approved_by(self) -> tuple[str, ...]:
+        """Who approves, by their last verdict."""
+        last = {each.author: each.verdict for each in self.remarks if each.verdict}
+        return tuple(author for author, verdict in last.items() if verdict == "approved")
+
+
 class FollowRecord(Struct, frozen=True, kw_only=True):
     """A pull request that is looked after."""
 
     run: str
     state: FollowState = "following"
     reason: str = ""  #: what was seen or done last
+    good: bool = True  #: it ended by an approval or a merge
     by: str = ""
     every_seconds: float = 60.0
     most: int = 3  #: revisions

@@ -217,7 +217,14 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for sent in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sent, _stop, server, door)
-    works = (hub.keep(), foreman.keep(), engine.webhooks.keep(), engine.callbacks.keep(), door.keep())
+    works = (
+        hub.keep(),
+        foreman.keep(),
+        engine.webhooks.keep(),
+        engine.callbacks.keep(),
+        engine.follows.keep(hear),
+        door.keep(),
+    )
     background = [asyncio.create_task(work) for work in works]
     for task in background:
         task.add_done_callback(lambda _: _stop(server, door))  # none ends by itself: the store is lost

@@ -1,18 +1,23 @@
-"""Pull requests in words: their title and a body that a reviewer can work with."""
+"""Pull requests: a title and a body that a reviewer can work with, and what a look at one leads to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from msgspec import Struct
 
 from corral.model import Attempt, Run
-from corral.model.forge import IssueReference
+from corral.model.forge import FailedCheck, FollowRecord, IssueReference, PullLook, PullRequest, Remark
 from corral.rules.merge import merge as rules
 
 MOST_TASK = 4000  #: characters
 MOST_OUTPUT = 3000
 MOST_FILES = 50
 MOST_TITLE = 200
+MARK = "<!-- corral -->"  #: in all that is said by corral, so that it does not answer itself
+MOST_REMARK = 3000
 FENCE = re.compile(r"`{3,}")
 
 
@@ -98,3 +103,88 @@ def _line(text: str) -> str:
 def _code(text: str) -> str:
     plain = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
     return f"`{plain}`"
+
+
+# --- looked after
+
+
+class FollowStep(Struct, frozen=True, kw_only=True):
+    """What is done next, and why in words."""
+
+    act: Literal["end", "revise", "wait"]
+    reason: str
+    good: bool = True  #: of an end
+    seen: tuple[str, ...] = ()  #: what is acted on, or left out for good
+    failed: tuple[FailedCheck, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    left_out: tuple[str, ...] = ()  #: authors that may not push
+
+
+def new_remarks(look: PullLook, record: FollowRecord) -> list[Remark]:
+    """Return what users said since the last look."""
+    return [
+        each
+        for each in look.remarks
+        if each.id not in record.seen and MARK not in each.text and (each.text.strip() or each.verdict == "changes")
+    ]
+
+
+def decide(look: PullLook, record: FollowRecord, pull: PullRequest, writers: Collection[str]) -> FollowStep:
+    """Return what to do; `writers` are the users that may push, whose words alone count."""
+    if look.state in ("merged", "closed"):
+        words = "the pull request was merged" if look.state == "merged" else "the pull request was closed"
+        return FollowStep(act="end", reason=words, good=look.state == "merged")
+    said = new_remarks(look, record)
+    counted = [each for each in said if each.author in writers and each.verdict != "approved"]
+    strangers = tuple(dict.fromkeys(each.author for each in said if each.author not in writers))
+    ids = tuple(each.id for each in said)
+    approved = [author for author in look.approved_by if author in writers]
+    red = look.checks == "failure" and f"ci {look.commit}" not in record.seen
+    if look.commit != pull.commit:
+        words = f"{pull.branch} is at {look.commit[:12]}, which others pushed: it is left to them"
+        return FollowStep(act="wait", reason=words)
+    if not counted and not red:
+        if approved and look.checks in ("none", "success"):
+            return FollowStep(act="end", reason=f"approved by {', '.join(approved)}", seen=ids)
+        return FollowStep(act="wait", reason=_waits(look, strangers), seen=ids, left_out=strangers)
+    about = _about(look.failed if red else (), counted)
+    if record.revisions >= record.most:
+        words = f"{record.revisions} of {record.most} revisions are used, and there is more to do: {about}"
+        return FollowStep(act="end", reason=words, good=False)
+    return FollowStep(
+        act="revise",
+        reason=about,
+        seen=(*ids, *((f"ci {look.commit}",) if red else ())),
+        failed=look.failed if red else (),
+        remarks=tuple(counted),
+        left_out=strangers,
+    )
+
+
+def _waits(look: PullLook, strangers: Sequence[str]) -> str:
+    words = {"pending": "CI is at work", "success": "CI is green", "failure": "CI is red as before", "none": "no CI"}
+    left = f"; not counted, without write access: {', '.join(strangers)}" if strangers else ""
+    return f"{words[look.checks]}; waits for a review{left}"
+
+
+def _about(failed: Sequence[FailedCheck], remarks: Sequence[Remark]) -> str:
+    parts = [f"red CI ({', '.join(each.name for each in failed)})"] if failed else []
+    if remarks:
+        who = ", ".join(dict.fromkeys(each.author for each in remarks))
+        parts.append(f"{len(remarks)} comment{'' if len(remarks) == 1 else 's'} by {who}")
+    return " and ".join(parts)
+
+
+def remark_parts(step: FollowStep) -> list[str]:
+    """Return what an agent reads of the forge: checks that fail, and comments with their places."""
+    checks = [
+        f"The check `{each.name}` fails on the pull request."
+        + (f" It says:\n{each.words[:MOST_REMARK]}" if each.words else "")
+        for each in step.failed
+    ]
+    return [*checks, *(_remark_text(each) for each in step.remarks)]
+
+
+def _remark_text(each: Remark) -> str:
+    place = f" on {each.file}{f':{each.line}' if each.line else ''}" if each.file else ""
+    return f"{each.author} says{place}:\n{each.text.strip()[:MOST_REMARK] or 'changes are requested'}"

@@ -40,6 +40,11 @@ class ForgeRefusal(BadRequest):
         super().__init__(message, hint=hint)
         self.status, self.wait_seconds = status, wait_seconds
 
+    @property
+    def passes(self) -> bool:
+        """Tell whether it may pass by itself: a rate limit, a forge that is down or out of reach."""
+        return bool(self.wait_seconds) or self.status == 0 or self.status >= 500
+
 
 class ForgeAnswer(Struct, frozen=True, kw_only=True):
     status: int

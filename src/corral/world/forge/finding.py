@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from corral.model.errors import BadRequest
-from corral.model.forge import ForgeSettings
+from corral.model.forge import ForgeSettings, Remark
 from corral.version import __version__
 from corral.world import http_client
 from corral.world.forge import answers
 from corral.world.forge.answers import text
 from corral.world.forge.client import MOST_ANSWER, ForgeClient, ForgeRefusal, read_json
-from corral.world.forge.forge import Forge, ForgeIssue, Remark
+from corral.world.forge.forge import Forge, ForgeIssue
 from corral.world.forge.github import Forgejo, GitHub
 from corral.world.forge.gitlab import GitLab
 from corral.world.forge.remotes import HOSTS, ForgePlace, known_place

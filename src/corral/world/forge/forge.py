@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from corral.model.forge import CheckState, PullState
+from corral.model.forge import CheckState, PullLook, PullState, Remark
 from corral.world.forge import answers
 from corral.world.forge.answers import Row
 from corral.world.forge.client import ForgeClient
@@ -30,39 +30,6 @@ class OpenedPull(Struct, frozen=True, kw_only=True):
     number: int
     url: str
     state: PullState
-
-
-class FailedCheck(Struct, frozen=True, kw_only=True):
-    name: str
-    words: str = ""
-    url: str = ""
-
-
-class Remark(Struct, frozen=True, kw_only=True):
-    """What a user said about an issue or a pull request."""
-
-    id: str
-    author: str
-    text: str
-    file: str = ""
-    line: int | None = None
-    verdict: str = ""  #: approved, changes, or nothing
-
-
-class PullLook(Struct, frozen=True, kw_only=True):
-    """How a pull request is doing."""
-
-    state: PullState
-    commit: str
-    checks: CheckState
-    failed: tuple[FailedCheck, ...] = ()
-    remarks: tuple[Remark, ...] = ()  #: oldest first
-
-    @property
-    def approved_by(self) -> tuple[str, ...]:
-        """Who approves, by their last verdict."""
-        last = {each.author: each.verdict for each in self.remarks if each.verdict}
-        return tuple(author for author, verdict in last.items() if verdict == "approved")
 
 
 class ForgeIssue(Struct, frozen=True, kw_only=True):
@@ -97,7 +64,6 @@ class Forge(Protocol):
     async def labelled(self, label: str, etag: str) -> LabelledIssues: ...
     async def labelled_by(self, number: str, label: str) -> str: ...
     async def may_write(self, user: str) -> bool: ...
-    async def login(self) -> str: ...
 
 
 async def pages(client: ForgeClient, path: str, what: str) -> list[Row]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from corral.model.forge import PullState
+from corral.model.forge import FailedCheck, PullLook, PullState, Remark
 from corral.world.forge import answers
 from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient, ForgeRefusal
 from corral.world.forge.forge import (
-    FailedCheck,
     ForgeIssue,
     LabelledIssues,
     OpenedPull,
-    PullLook,
     PullText,
-    Remark,
     check_state,
     pages,
 )
@@ -175,11 +172,6 @@ class GitHub:
         path = f"{self._repository}/collaborators/{quote(user, safe='')}/permission"
         found = await self.client.call("GET", path, what=f"permission of {user}", fine=(404,))
         return found.status != 404 and text(answers.row(found.data), "permission") in WRITERS
-
-    async def login(self) -> str:
-        """Return who the token belongs to; empty where it does not say."""
-        found = await self.client.call("GET", "/user", what="user of the token", fine=(401, 403, 404))
-        return text(answers.row(found.data), "login") if found.status == 200 else ""
 
 
 class Forgejo(GitHub):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from corral.model.forge import PullState
+from corral.model.forge import FailedCheck, PullLook, PullState, Remark
 from corral.world.forge import answers
 from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient
 from corral.world.forge.forge import (
-    FailedCheck,
     ForgeIssue,
     LabelledIssues,
     OpenedPull,
-    PullLook,
     PullText,
-    Remark,
     check_state,
     pages,
 )
@@ -135,10 +132,6 @@ class GitLab:
         path = f"{self._project}/members/all?query={quote(user, safe='')}"
         listed = await pages(self.client, path, f"members of {self.place.path}")
         return any(count(each, "access_level") >= DEVELOPER for each in listed if text(each, "username") == user)
-
-    async def login(self) -> str:
-        found = await self.client.call("GET", "/user", what="user of the token", fine=(401, 403, 404))
-        return text(answers.row(found.data), "username") if found.status == 200 else ""
 
 
 def push_options(wanted: PullText) -> list[str]:
