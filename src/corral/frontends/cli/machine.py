@@ -18,7 +18,6 @@ from corral.frontends.cli import corral
 from corral.frontends.cli import text as words
 from corral.frontends.cli.look import json_option
 from corral.model.errors import BadRequest
-from corral.world.sandbox.probe import MissingLevel
 
 HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP")
 INDENT = " " * 14
@@ -100,7 +99,10 @@ def report_lines(report: Doctor) -> list[str]:
     for part in report.parts:
         lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")
         better = report.sandbox.wanting if part.name == "sandbox" else ()
-        for (reason, remedy), levels in _by_reason(better).items():
+        missing: dict[tuple[str, str], list[str]] = {}  # levels by what they lack
+        for each in better:
+            missing.setdefault((each.reason, each.remedy), []).append(each.level)
+        for (reason, remedy), levels in missing.items():
             lines += [f"{INDENT}not {' or '.join(levels)}: {reason}", f"{INDENT}fix: {remedy}"]
         if part.remedy and part.remedy not in [each.remedy for each in better]:
             lines.append(f"{INDENT}fix: {part.remedy}")
@@ -110,14 +112,6 @@ def report_lines(report: Doctor) -> list[str]:
         start = "not ready" if report.ok else "nothing can run here yet"
         lines += ["", f"{start}: {report.why}", f"next: {report.next}"]
     return lines
-
-
-def _by_reason(better: Sequence[MissingLevel]) -> dict[tuple[str, str], list[str]]:
-    """Put levels together that miss the same."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for each in better:
-        found.setdefault((each.reason, each.remedy), []).append(each.level)
-    return found
 
 
 SHELLS = ("bash", "zsh", "fish")
