@@ -13,7 +13,7 @@ from bench.measure import Promise, interleaved
 from corral.model import Attempt, Cost
 from corral.model.events import Noted
 from corral.model.money import Bound, LedgerLine, Limit
-from corral.store.sqlite.ledger import Ledger
+from corral.store.parts.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 

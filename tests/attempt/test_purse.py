@@ -10,7 +10,7 @@ from corral.attempt.budget import AttemptBudget, Terms
 from corral.model import Attempt, AttemptRecord, Cost, Tokens
 from corral.model.flow import Task
 from corral.model.money import Budget, Limit
-from corral.store.sqlite.ledger import Ledger
+from corral.store.parts.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 

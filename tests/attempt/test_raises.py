@@ -8,7 +8,7 @@ from corral.attempt.budget_figures import needed_usd
 from corral.model import RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Flow, Node, Task
 from corral.model.money import LedgerLine
-from corral.store.sqlite.ledger import Ledger
+from corral.store.parts.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 

@@ -20,8 +20,8 @@ from corral.model import RunPlan, RunRecord
 from corral.model.errors import BadRequest, CorralError, StoreTrouble
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
+from corral.store.parts.families import Lineage
 from corral.store.records import Child, SlotOwner
-from corral.store.sqlite.families import Lineage
 from corral.store.sqlite.store import Store
 from corral.world import locks, process_identity
 from corral.world.locks import LockHeld, hold_lock

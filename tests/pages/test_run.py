@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from corral.store.parts.families import Lineage, Mail
 from corral.store.records import Child, MailMessage
-from corral.store.sqlite.families import Lineage, Mail
 from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes, examine
 from tests.rig.repository import Repo

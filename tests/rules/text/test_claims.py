@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corral.model import Claim
 from corral.rules.text.claims import Deadlock, deadlocks, in_the_way, overlap, ready, waits_for
-from corral.store.sqlite.claims import ClaimRequest, Claims
+from corral.store.parts.claims import ClaimRequest, Claims
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 from corral.world.locks import hold_lock

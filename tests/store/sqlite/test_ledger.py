@@ -14,9 +14,9 @@ from msgspec import structs
 from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Tokens
 from corral.model.flow import Flow
 from corral.model.money import Bound, LedgerLine, Limit
+from corral.store.parts.families import Lineage
+from corral.store.parts.ledger import Ledger
 from corral.store.records import Child
-from corral.store.sqlite.families import Lineage
-from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 from tests.rig.tries import tries
@@ -323,8 +323,8 @@ from corral.model import Attempt, Cost
 from corral.model.money import Bound, LedgerLine, Limit
 from corral.world import process_identity
 from corral.store.records import Child
-from corral.store.sqlite.families import Lineage
-from corral.store.sqlite.ledger import Ledger
+from corral.store.parts.families import Lineage
+from corral.store.parts.ledger import Ledger
 from corral.store.sqlite.store import Store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 dice, store = random.Random(seed), Store(folder)

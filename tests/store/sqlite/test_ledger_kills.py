@@ -5,7 +5,7 @@ from pathlib import Path
 
 from corral.model import Attempt, Cost
 from corral.model.money import Bound, Expected, LedgerLine, Limit, Refusal
-from corral.store.sqlite.ledger import Ledger
+from corral.store.parts.ledger import Ledger
 from corral.store.sqlite.store import Store
 from tests.rig.tries import tries
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.model import Attempt, AttemptRecord
+from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
 from corral.model.errors import BadRequest
+from corral.model.flow import Flow
 from corral.rules.context import mail as rules
+from corral.store.parts.families import Mail
 from corral.store.records import MailMessage, Reader
-from corral.store.sqlite.families import Mail
 from corral.store.sqlite.store import Store
 
 WRITER, READER = "r-1", Reader("r", "build", "r-2")
@@ -91,9 +92,8 @@ def test_a_lease_ends_with_the_attempt_that_holds_it(mail: Mail, store: Store) -
     assert take(mail, 10, 3600) == ["a"]
     again = Reader("r", "build", "r-3")
     assert take(mail, 11, who=again) == []
-    store.do(
-        "add_run", id="r", status="running", reason=None, plan=b"{}", created=0.0, owner=None, lease_until=0.0, clock=""
-    )  # fmt: skip
+    plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
+    store.add_run(RunRecord(id="r", status="running", reason=None, plan=plan, created=0.0))
     store.save_attempt(
         AttemptRecord(attempt=Attempt(id="r-2", agent="x"), run="r", node="build", phase="over", started=0.0)
     )

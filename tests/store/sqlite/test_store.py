@@ -31,8 +31,8 @@ from corral.model.events import (
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
+from corral.store.parts.ledger import Ledger
 from corral.store.signal import ChangeWatch
-from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import locks, process
 from corral.world.locks import Fence

@@ -50,6 +50,7 @@ CREATE TABLE ancestors (                  -- of runs that other runs started; a 
   PRIMARY KEY (ancestor, run)
 ) STRICT, WITHOUT ROWID;
 
+-- sqlite only
 INSERT INTO ledger (attempt, run, node, agent, model, role, type, repo, spent, source, at, settled, status, seconds,
   input, output, cache_read, cache_write)
 SELECT a.id, a.run, a.node, a.agent, json_extract(a.record, '$.attempt.model'), json_extract(a.record, '$.attempt.role'),

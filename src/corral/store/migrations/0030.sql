@@ -13,4 +13,5 @@ CREATE TABLE facts (
     last_used REAL
 ) STRICT;
 CREATE UNIQUE INDEX facts_by_text ON facts (repo, text);
+-- sqlite only
 CREATE VIRTUAL TABLE fact_words USING fts5 (text, content = 'facts', content_rowid = 'number', tokenize = 'porter unicode61');

@@ -2,10 +2,12 @@
 
 -- name: ledger_totals
 SELECT agent, coalesce(model, '') AS model, status, count(*) AS attempts, sum(spent) AS spent,
-  sum(max(0.0, reserved - spent)) AS reserved, CAST(total(input) AS INTEGER) AS input,
-  CAST(total(output) AS INTEGER) AS output, CAST(total(cache_read) AS INTEGER) AS cache_read,
-  CAST(total(cache_write) AS INTEGER) AS cache_write
-FROM ledger GROUP BY agent, model, status ORDER BY agent, model, status
+  sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END) AS reserved,
+  CAST(sum(CAST(input AS DOUBLE PRECISION)) AS BIGINT) AS input,
+  CAST(sum(CAST(output AS DOUBLE PRECISION)) AS BIGINT) AS output,
+  CAST(sum(CAST(cache_read AS DOUBLE PRECISION)) AS BIGINT) AS cache_read,
+  CAST(sum(CAST(cache_write AS DOUBLE PRECISION)) AS BIGINT) AS cache_write
+FROM ledger GROUP BY agent, coalesce(model, ''), status ORDER BY 1, 2, 3
 
 -- name: see_window
 INSERT INTO quota_windows (agent, name, used, resets, at) VALUES (:agent, :name, :used, :resets, :at)

@@ -37,7 +37,7 @@ WHERE s.what = :what AND r.status IN ('queued', 'running', 'paused', 'waiting')
 
 -- name: landed_by
 SELECT m.run FROM starts s JOIN merges m ON m.run = s.run
-WHERE s.what = :what AND json_extract(m.record, '$.after') = :commit LIMIT 1
+WHERE s.what = :what AND m.after = :commit LIMIT 1
 
 -- name: put_webhook
 INSERT INTO webhooks (id, record, seen) VALUES (:id, :record, 0) ON CONFLICT (id) DO UPDATE SET record = excluded.record
@@ -56,7 +56,7 @@ VALUES (:id, :webhook, :type, :body, 'waiting', :at, :at)
 SELECT * FROM deliveries WHERE state = 'waiting' AND next_at <= :now ORDER BY next_at LIMIT :most
 
 -- name: deliveries
-SELECT * FROM deliveries WHERE webhook = :webhook AND (:state IS NULL OR state = :state) ORDER BY at DESC LIMIT :most
+SELECT * FROM deliveries WHERE webhook = :webhook AND (CAST(:state AS TEXT) IS NULL OR state = :state) ORDER BY at DESC LIMIT :most
 
 -- name: delivery
 SELECT * FROM deliveries WHERE id = :id

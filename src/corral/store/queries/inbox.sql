@@ -22,12 +22,13 @@ SELECT * FROM inbox ORDER BY id DESC LIMIT :most
 SELECT * FROM inbox WHERE answered_at IS NULL AND deadline <= :now ORDER BY id
 
 -- name: answered_gates
-SELECT inbox.run, inbox.node, coalesce(answer, standard) AS answer, coalesce(answered_by, 'deadline') AS by,
-  max(inbox.id) AS id
+SELECT inbox.run, inbox.node, coalesce(answer, standard) AS answer, coalesce(answered_by, 'deadline') AS by
 FROM runs JOIN inbox ON inbox.run = runs.id JOIN nodes ON nodes.run = inbox.run AND nodes.id = inbox.node
 WHERE runs.status = 'waiting' AND nodes.status = 'waiting' AND about IN ('gate', 'choice')
-  AND (answered_at IS NOT NULL OR deadline <= :now) AND (:run IS NULL OR runs.id = :run)
-GROUP BY inbox.run, inbox.node
+  AND (answered_at IS NOT NULL OR deadline <= :now) AND (CAST(:run AS TEXT) IS NULL OR runs.id = :run)
+  AND inbox.id = (SELECT max(o.id) FROM inbox o WHERE o.run = inbox.run AND o.node = inbox.node
+    AND o.about IN ('gate', 'choice') AND (o.answered_at IS NOT NULL OR o.deadline <= :now))
+ORDER BY inbox.run, inbox.node
 
 -- name: answer_entry
 UPDATE inbox SET answer = :answer, answered_by = :by, answered_at = :at WHERE id = :id AND answered_at IS NULL
@@ -43,4 +44,4 @@ UPDATE inbox SET key = key || '/' || id WHERE key = :key
 
 -- name: withdraw_entries
 UPDATE inbox SET answered_at = :at, answered_by = 'corral', answer = '', outcome = :why
-WHERE answered_at IS NULL AND run = :run AND (:attempt IS NULL OR (attempt = :attempt AND about <> 'budget'))
+WHERE answered_at IS NULL AND run = :run AND (CAST(:attempt AS TEXT) IS NULL OR (attempt = :attempt AND about <> 'budget'))

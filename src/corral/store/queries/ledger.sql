@@ -10,7 +10,7 @@ ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.
 UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS NULL
 
 -- name: spend
-UPDATE ledger SET spent = max(spent, :spent), source = CASE WHEN :source = 'unknown' THEN source ELSE :source END,
+UPDATE ledger SET spent = CASE WHEN spent > :spent THEN spent ELSE :spent END, source = CASE WHEN :source = 'unknown' THEN source ELSE :source END,
   input = :input, output = :output, cache_read = :cache_read, cache_write = :cache_write
 WHERE attempt = :attempt AND settled IS NULL
 
@@ -35,21 +35,21 @@ SELECT DISTINCT owner FROM ledger WHERE settled IS NULL
 
 -- What was counted as it was spent is given back; the rest may be spent, and stays reserved.
 -- name: release_reservations
-UPDATE ledger SET reserved = CASE WHEN uncounted IS NULL THEN reserved WHEN uncounted > 0.0
-  THEN min(reserved, spent + uncounted) ELSE 0.0 END, settled = :at, status = 'lost'
+UPDATE ledger SET reserved = CASE WHEN uncounted IS NULL THEN reserved WHEN uncounted <= 0.0 THEN 0.0
+  WHEN spent + uncounted < reserved THEN spent + uncounted ELSE reserved END, settled = :at, status = 'lost'
 WHERE owner = :owner AND settled IS NULL
 
 -- name: held_since
-SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(max(0.0, reserved - spent)), 0.0) AS reserved
+SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS reserved
 FROM ledger WHERE at >= :since AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
   AND attempt != :besides
 
 -- name: held_of_run
-SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(max(0.0, reserved - spent)), 0.0) AS reserved
+SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS reserved
 FROM ledger WHERE (run = :run OR run IN (SELECT run FROM ancestors WHERE ancestor = :run))
   AND (:node = '' OR (run = :run AND node = :node)) AND (:agent = '' OR agent = :agent) AND attempt != :besides
 
--- What a run has spent and what is reserved in it, or in one node of it, with all runs below; attempts in `waiting` wait for
+-- What a run has spent and what is reserved in it, or in one node of it, with all runs below; attempts in `items` wait for
 -- the one that asks, and only what they have spent counts.
 -- name: held_of_family
 WITH RECURSIVE below (run) AS (
@@ -57,15 +57,15 @@ WITH RECURSIVE below (run) AS (
   UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
 )
 SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE
-    WHEN settled IS NULL AND attempt IN (SELECT value FROM json_each(:waiting)) THEN 0.0
-    ELSE max(0.0, reserved - spent) END), 0.0) AS reserved
+    WHEN settled IS NULL AND attempt IN (:items) THEN 0.0
+    WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS reserved
 FROM ledger WHERE ((run = :run AND (:node = '' OR node = :node)) OR run IN (SELECT run FROM below))
   AND attempt != :besides
 
 -- What attempts at work may give back when they end: of the same run, or of a family of runs that `root` names. An
 -- attempt's own ancestors wait for it.
 -- name: reserved_at_work
-SELECT coalesce(sum(max(0.0, reserved - spent)), 0.0) AS usd, count(*) AS count
+SELECT coalesce(sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS usd, count(*) AS count
 FROM ledger WHERE settled IS NULL AND reserved > 0 AND attempt != :besides AND (:agent = '' OR agent = :agent)
   AND (:node = '' OR node = :node)
   AND (run = :own OR run = :root OR run IN (SELECT run FROM ancestors WHERE ancestor = :root))
@@ -74,17 +74,19 @@ FROM ledger WHERE settled IS NULL AND reserved > 0 AND attempt != :besides AND (
 -- Attempts at work whose price is assumed and which no meter counts. A run that an attempt started (`is_child`) does not
 -- wait for attempts that themselves wait for such runs: two of them would wait for each other.
 -- name: guessed_at_work
-SELECT attempt, agent, model, max(reserved, spent) AS usd, max(0.0, reserved - spent) AS unspent FROM ledger
-WHERE settled IS NULL AND guessed AND reserved > 0 AND at >= :since AND attempt != :besides
+SELECT attempt, agent, model, CASE WHEN reserved > spent THEN reserved ELSE spent END AS usd,
+  CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END AS unspent
+FROM ledger
+WHERE settled IS NULL AND guessed = 1 AND reserved > 0 AND at >= :since AND attempt != :besides
   AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
-  AND NOT (:is_child AND EXISTS (
+  AND NOT (:is_child = 1 AND EXISTS (
     SELECT 1 FROM children c JOIN runs r ON r.id = c.run
     WHERE c.attempt = ledger.attempt AND r.status IN ('queued', 'running', 'paused', 'waiting')))
 ORDER BY at, attempt
 
 -- name: dearest_paid
 SELECT coalesce(max(spent), 0.0) AS usd, count(*) AS count FROM ledger
-WHERE agent = :agent AND (:model IS NULL OR model = :model) AND source != 'unknown' AND spent > 0
+WHERE agent = :agent AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND source != 'unknown' AND spent > 0
 
 -- name: add_ancestor
 INSERT INTO ancestors (run, ancestor) VALUES (:run, :ancestor) ON CONFLICT DO NOTHING
@@ -93,35 +95,34 @@ INSERT INTO ancestors (run, ancestor) VALUES (:run, :ancestor) ON CONFLICT DO NO
 SELECT ancestor FROM ancestors WHERE run = :run
 
 -- name: limits
-SELECT * FROM limits ORDER BY window, agent, repo
+SELECT * FROM limits ORDER BY "window", agent, repo
 
 -- name: set_limit
-INSERT INTO limits (window, agent, repo, usd, by, at) VALUES (:window, :agent, :repo, :usd, :by, :at)
-ON CONFLICT (window, agent, repo) DO UPDATE SET usd = excluded.usd, by = excluded.by, at = excluded.at
+INSERT INTO limits ("window", agent, repo, usd, by, at) VALUES (:window, :agent, :repo, :usd, :by, :at)
+ON CONFLICT ("window", agent, repo) DO UPDATE SET usd = excluded.usd, by = excluded.by, at = excluded.at
 
 -- name: drop_limit
-DELETE FROM limits WHERE (:window = '' OR window = :window) AND (:every OR (agent = :agent AND repo = :repo))
+DELETE FROM limits WHERE (:window = '' OR "window" = :window) AND (:every = 1 OR (agent = :agent AND repo = :repo))
 
 -- name: allow
-INSERT INTO allowances (run, window, usd, by, at) VALUES (:run, :window, :usd, :by, :at)
+INSERT INTO allowances (run, "window", usd, by, at) VALUES (:run, :window, :usd, :by, :at)
 
 -- name: allowed
-SELECT coalesce(sum(usd), 0.0) AS usd FROM allowances WHERE run = :run AND window = :window
+SELECT coalesce(sum(usd), 0.0) AS usd FROM allowances WHERE run = :run AND "window" = :window
 
 -- name: history
 SELECT * FROM ledger WHERE at >= :since AND at < :until AND (:repo = '' OR repo = :repo) ORDER BY at, attempt
 
 -- name: prices_paid
-SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model) AND (:type IS NULL OR type = :type)
+SELECT spent FROM ledger WHERE agent = :agent AND (CAST(:model AS TEXT) IS NULL OR model = :model) AND (CAST(:type AS TEXT) IS NULL OR type = :type)
   AND settled IS NOT NULL AND source != 'unknown' AND status IN ('done', 'failed', 'timed_out')
   AND spent > 0 AND NOT EXISTS (  -- a cost that is disputed says little of the next one
-    SELECT 1 FROM attempts WHERE id = ledger.attempt AND instr(record, CAST('"disputed":true' AS BLOB)) > 0
-      AND json_extract(CAST(record AS TEXT), '$.attempt.cost.disputed') = 1)
+    SELECT 1 FROM attempts WHERE id = ledger.attempt AND disputed = 1)
 ORDER BY at DESC LIMIT :most
 
 -- name: least_paid
-SELECT coalesce(min(spent), 0.0) AS usd FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model)
-  AND (:type IS NULL OR type = :type) AND settled IS NOT NULL AND source != 'unknown' AND spent > 0
+SELECT coalesce(min(spent), 0.0) AS usd FROM ledger WHERE agent = :agent AND (CAST(:model AS TEXT) IS NULL OR model = :model)
+  AND (CAST(:type AS TEXT) IS NULL OR type = :type) AND settled IS NOT NULL AND source != 'unknown' AND spent > 0
 
 -- name: add_quota
 INSERT INTO quotas (agent, model, at, until, message) VALUES (:agent, :model, :at, :until, :message)

@@ -12,11 +12,6 @@ SELECT count(*) AS count FROM facts WHERE repo = :repo
 -- name: best_facts
 SELECT * FROM facts WHERE repo = :repo AND state = 'approved' ORDER BY confirmed DESC, number DESC LIMIT :most
 
--- name: matching_facts
-SELECT facts.* FROM fact_words JOIN facts ON facts.number = fact_words.rowid
-WHERE fact_words MATCH :words AND facts.repo = :repo AND (:every OR facts.state = 'approved')
-ORDER BY bm25(fact_words), facts.number LIMIT :most
-
 -- name: add_fact
 INSERT INTO facts (repo, text, source, files, state, confirmed, created)
 VALUES (:repo, :text, :source, :files, :state, :confirmed, :created)
@@ -24,12 +19,6 @@ ON CONFLICT (repo, text) DO NOTHING
 
 -- name: fact_by_text
 SELECT * FROM facts WHERE repo = :repo AND text = :text
-
--- name: index_fact
-INSERT INTO fact_words (rowid, text) VALUES (:number, :text)
-
--- name: unindex_fact
-INSERT INTO fact_words (fact_words, rowid, text) VALUES ('delete', :number, :text)
 
 -- name: drop_fact
 DELETE FROM facts WHERE repo = :repo AND number = :number

@@ -15,10 +15,11 @@ DELETE FROM program_runs WHERE repo = :repo AND id NOT IN (
 -- name: use_tool
 INSERT INTO tool_uses (place, name, hash, uses, succeeded, last_used) VALUES (:place, :name, :hash, 1, :succeeded, :at)
 ON CONFLICT (place, name, hash)
-DO UPDATE SET uses = uses + 1, succeeded = succeeded + excluded.succeeded, last_used = excluded.last_used
+DO UPDATE SET uses = tool_uses.uses + 1, succeeded = tool_uses.succeeded + excluded.succeeded,
+  last_used = excluded.last_used
 
 -- name: tool_uses
-SELECT sum(uses) AS uses, sum(succeeded) AS succeeded, max(last_used) AS last_used FROM tool_uses
+SELECT CAST(sum(uses) AS BIGINT) AS uses, CAST(sum(succeeded) AS BIGINT) AS succeeded, max(last_used) AS last_used FROM tool_uses
 WHERE place = :place AND name = :name
 
 -- name: forget_tool

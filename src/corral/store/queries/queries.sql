@@ -1,8 +1,10 @@
--- All SQL of corral. Each query has a name; sqlite.py calls it by that name.
+-- Runs, nodes, attempts, orders, claims. Each query has a name by which it is called; all databases understand it.
 
 -- name: add_run
-INSERT INTO runs (id, status, reason, plan, created, owner, lease_until, clock)
-VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until, :clock)
+INSERT INTO runs (id, status, reason, plan, created, owner, lease_until, clock, name, labels, repo, git_dir, strategy, flow,
+  task, prompt)
+VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until, :clock, :name, :labels, :repo, :git_dir, :strategy,
+  :flow, :task, :prompt)
 
 -- name: run
 SELECT id, status, reason, plan, created, ended, owner, lease_until, epoch, clock, seconds FROM runs WHERE id = :id
@@ -20,13 +22,12 @@ SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMI
 SELECT id FROM runs r WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id) ORDER BY id DESC LIMIT 1
 
 -- name: grades_of_runs
-SELECT n.run, json_extract(a.record, '$.attempt.evidence.grade') AS grade
-FROM nodes n JOIN attempts a ON a.id = n.winner
-WHERE n.run IN (SELECT value FROM json_each(:runs)) AND (SELECT count(*) FROM nodes m WHERE m.run = n.run) <= :nodes
+SELECT n.run, a.grade FROM nodes n JOIN attempts a ON a.id = n.winner
+WHERE n.run IN (:items) AND (SELECT count(*) FROM nodes m WHERE m.run = n.run) <= :nodes
 
 -- name: move_run
 UPDATE runs SET status = :status, reason = :reason, ended = :ended, seconds = :seconds,
-  owner = CASE WHEN :ended IS NULL THEN owner END
+  owner = CASE WHEN CAST(:ended AS DOUBLE PRECISION) IS NULL THEN owner END
 WHERE id = :id
 
 -- name: take_lease
@@ -53,17 +54,16 @@ UPDATE nodes SET status = :status, reason = :reason, winner = :winner, why = :wh
 SELECT coalesce(max(place), 0) + 1 AS place FROM attempts WHERE run = :run
 
 -- name: save_attempt
-INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record, epoch)
-VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record,
-  coalesce((SELECT r.epoch FROM runs r WHERE r.id = :run), 1))
+INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record, until, grade,
+  disputed, changes, epoch)
+VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record, :until, :grade, :disputed,
+  :changes, coalesce((SELECT r.epoch FROM runs r WHERE r.id = :run), 1))
 ON CONFLICT (id) DO UPDATE SET status = excluded.status, phase = excluded.phase, usd = excluded.usd,
-  started = excluded.started, ended = excluded.ended, record = excluded.record, epoch = excluded.epoch
+  started = excluded.started, ended = excluded.ended, record = excluded.record, until = excluded.until,
+  grade = excluded.grade, disputed = excluded.disputed, changes = excluded.changes, epoch = excluded.epoch
 
 -- name: attempts
 SELECT record FROM attempts WHERE run = :run ORDER BY place
-
--- name: add_event
-INSERT INTO events (run, node, attempt, at, body) VALUES (?, ?, ?, ?, ?)
 
 -- name: events
 SELECT seq, at, node, attempt, body FROM events WHERE run = :run AND seq > :after ORDER BY seq LIMIT :most
@@ -108,7 +108,8 @@ SELECT DISTINCT owner FROM claims WHERE space = :space
 
 -- name: cool_down
 INSERT INTO cooldowns (agent, until, reason) VALUES (:agent, :until, :reason)
-ON CONFLICT (agent) DO UPDATE SET until = max(until, excluded.until), reason = excluded.reason
+ON CONFLICT (agent) DO UPDATE SET 
+  until = CASE WHEN cooldowns.until > excluded.until THEN cooldowns.until ELSE excluded.until END, reason = excluded.reason
 
 -- name: warm_up
 DELETE FROM cooldowns WHERE agent = :agent
@@ -118,7 +119,7 @@ SELECT until, reason FROM cooldowns WHERE agent = :agent AND until > :now
 
 
 -- name: add_late_node
-INSERT OR IGNORE INTO nodes (run, id, place, status) VALUES (:run, :id, :place, :status)
+INSERT INTO nodes (run, id, place, status) VALUES (:run, :id, :place, :status) ON CONFLICT DO NOTHING
 
 
 -- name: costs_of
@@ -131,7 +132,9 @@ ORDER BY started DESC LIMIT 50
 DELETE FROM nodes WHERE run = :run AND id = :id
 
 -- name: save_plan
-UPDATE runs SET plan = :plan WHERE id = :id
+UPDATE runs SET plan = :plan, name = :name, labels = :labels, repo = :repo, git_dir = :git_dir, strategy = :strategy,
+  flow = :flow, task = :task, prompt = :prompt
+WHERE id = :id
 
 -- name: stored_runs
 SELECT count(*) AS count FROM runs

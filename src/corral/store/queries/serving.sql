@@ -78,39 +78,26 @@ SELECT status, count(*) AS count FROM runs GROUP BY status
 SELECT agent, status, count(*) AS count, sum(usd) AS usd FROM attempts GROUP BY agent, status
 
 -- name: page_of_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
-       json_extract(r.plan, '$.name') AS name,
-       json_extract(r.plan, '$.labels') AS labels,
-       json_extract(r.plan, '$.repo') AS repo,
-       json_extract(r.plan, '$.flow.strategy') AS strategy,
-       CASE json_extract(r.plan, '$.flow.strategy')
-         WHEN 'flow' THEN json_extract(r.plan, '$.flow.name')
-         WHEN 'multi' THEN json_extract(r.plan, '$.flow.nodes[1].task.prompt')
-         ELSE json_extract(r.plan, '$.flow.nodes[0].task.prompt') END AS task,
-       (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner, r.name, r.labels, r.repo, r.strategy, r.task,
        (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r
-WHERE (:before IS NULL OR r.id < :before)
-  AND (:statuses IS NULL OR instr(:statuses, ',' || r.status || ',') > 0)
-  AND (:repo IS NULL OR instr(:repo || '/', json_extract(r.plan, '$.repo') || '/') = 1)
-  AND (:git_dir IS NULL OR json_extract(r.plan, '$.git_dir') = :git_dir)
-  AND (:words IS NULL OR instr(lower(json_extract(r.plan, '$.flow.nodes[0].task.prompt')), lower(:words)) > 0
-       OR instr(lower(coalesce(json_extract(r.plan, '$.name'), '')), lower(:words)) > 0)
-  AND (:agent IS NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.agent = :agent))
-  AND (NOT :top_level OR NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id))
-  AND (:since IS NULL OR r.created >= :since)
-  AND (:labels IS NULL OR NOT EXISTS (
-    SELECT 1 FROM json_each(:labels) w WHERE NOT EXISTS (
-      SELECT 1 FROM json_each(r.plan, '$.labels') l WHERE l.key = w.key AND (w.value = '' OR l.value = w.value))))
-  AND (NOT :unmerged OR (
-    EXISTS (SELECT 1 FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run = r.id
-      AND json_extract(a.record, '$.attempt.commit') IS NOT NULL
-      AND json_array_length(a.record, '$.attempt.files_changed') > 0)
+WHERE (CAST(:before AS TEXT) IS NULL OR r.id < :before)
+  AND (CAST(:statuses AS TEXT) IS NULL OR :statuses LIKE '%,' || r.status || ',%')
+  AND (CAST(:repo AS TEXT) IS NULL OR substr(:repo || '/', 1, length(r.repo) + 1) = r.repo || '/')
+  AND (CAST(:git_dir AS TEXT) IS NULL OR r.git_dir = :git_dir)
+  AND (CAST(:words AS TEXT) IS NULL OR lower(coalesce(r.prompt, r.task)) LIKE :words ESCAPE '!'
+       OR lower(coalesce(r.name, '')) LIKE :words ESCAPE '!')
+  AND (CAST(:agent AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.agent = :agent))
+  AND (:top_level = 0 OR NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id))
+  AND (CAST(:since AS DOUBLE PRECISION) IS NULL OR r.created >= :since)
+  AND (CAST(:labels AS TEXT) IS NULL OR r.labels LIKE :labels ESCAPE '!')
+  AND (:unmerged = 0 OR (
+    EXISTS (SELECT 1 FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run = r.id AND a.changes = 1)
     AND NOT EXISTS (SELECT 1 FROM merges m WHERE m.run = r.id AND m.state IN ('merged', 'undoing'))))
 ORDER BY r.id DESC LIMIT :most
 
--- name: rename_run
-UPDATE runs SET plan = CAST(json_set(plan, '$.name', :name) AS BLOB) WHERE id = :id
+-- name: agents_of_runs
+SELECT run, agent FROM attempts WHERE run IN (:items) GROUP BY run, agent ORDER BY run, min(place)
 
 -- name: events_of_all
 SELECT seq, run, at, node, attempt, body FROM events WHERE seq > :after ORDER BY seq LIMIT :most
@@ -126,7 +113,7 @@ SELECT coalesce(max(seq), 0) AS seq FROM events
 SELECT seq, run, at, node, attempt, body FROM events WHERE run = :run AND seq < :before ORDER BY seq DESC LIMIT :most
 
 -- name: limited_runs
-SELECT r.id, max(json_extract(a.record, '$.until')) AS until FROM runs r JOIN attempts a ON a.run = r.id
+SELECT r.id, max(a.until) AS until FROM runs r JOIN attempts a ON a.run = r.id
 WHERE r.status = 'limited' GROUP BY r.id
 
 -- name: status

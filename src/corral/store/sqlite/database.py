@@ -10,42 +10,39 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from corral.model import ENCODER
 from corral.model.errors import ReadOnlyStore, StoreTrouble
-from corral.model.events import Event, StoredEvent
 from corral.store.records import StoreReport
 from corral.store.signal import ChangeSignal, ChangeWatch
+from corral.store.sql import Database, Noted, list_items, migration_files, with_items
 from corral.store.sqlite import missing_database
 from corral.world import locks, machine_limits, process_identity
 
 WORTH_VACUUM_BYTES = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
-BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
-MIGRATIONS = Path(__file__).parents[1] / "migrations"
 PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed even where the state folder is open
 MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
-class Database:
-    """One open database. Use it from one thread."""
+class SqliteDatabase(Database):
+    """One open file. Use it from one thread."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder, "sqlite")
         self.path = folder / "corral.db"
-        self._db, self.writable = connect(self.path)
+        self._db, self._writable = connect(self.path)
         self._file = missing_database.identity(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
-        self._rope = ChangeSignal(folder) if self.writable else None
-        self._sql = _queries()
-        self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
-        self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to
-        self._depth = 0
+        self._rope = ChangeSignal(folder) if self._writable else None
+
+    @property
+    def writable(self) -> bool:
+        return self._writable
 
     def close(self) -> None:
         self.flush()
@@ -79,18 +76,6 @@ class Database:
             finally:
                 self._depth = 0
 
-    def note(self, run: str, event: Event, *, at: float, node: str | None = None, attempt: str | None = None) -> None:
-        """Append an event; it is durable after the next transaction or `flush`."""
-        self.note_encoded(run, ENCODER.encode(event), at=at, node=node, attempt=attempt)
-
-    def note_encoded(self, run: str, body: bytes, *, at: float, node: str | None, attempt: str | None) -> None:
-        """Append an event that is encoded already."""
-        self._waiting.append((run, node, attempt, at, body))
-        if (mine := locks.current()) and mine.run == run:
-            self._waiting_epochs[run] = mine.epoch
-        if len(self._waiting) >= BATCH and not self._depth:
-            self.flush()
-
     def flush(self) -> None:
         """Write events down, for others to see; what the disk has not got yet goes with the next change of state."""
         if self._waiting and not self._depth:
@@ -101,26 +86,17 @@ class Database:
             finally:
                 self._db.execute("PRAGMA synchronous = FULL")
 
-    def _write_waiting(self) -> None:
-        if self._waiting:
-            lost = {run for run, epoch in self._waiting_epochs.items() if self.epoch(run) != epoch}
-            kept = [row for row in self._waiting if row[0] not in lost] if lost else self._waiting
-            self._db.executemany(self._sql["add_event"], kept)
-            self._waiting.clear()
-            self._waiting_epochs.clear()
-
-    def events(self, run: str, after: int = 0, most: int = 5000) -> list[StoredEvent]:
-        rows = self.rows("events", run=run, after=after, most=most)
-        return [StoredEvent(row["seq"], row["at"], row["node"], row["attempt"], row["body"]) for row in rows]
-
-    def epoch(self, run: str) -> int | None:
-        """Return how often a run has changed hands; None if there is no such run."""
-        found = self.rows("epoch", id=run)
-        return cast("int", found[0]["epoch"]) if found else None
+    def _insert_events(self, events: Sequence[Noted]) -> None:
+        self._db.executemany(self._sql["add_event"], events)
 
     def rows(self, name: str, /, **values: object) -> list[sqlite3.Row]:
         with translate_errors(self.path):
             return self._patiently(self._sql[name], values).fetchall()
+
+    def rows_of(self, name: str, items: Sequence[str], /, **values: object) -> list[sqlite3.Row]:
+        with translate_errors(self.path):
+            query = with_items(self._sql[name], len(items))
+            return self._patiently(query, {**list_items(items), **values}).fetchall()
 
     def do(self, name: str, /, **values: object) -> int:
         return self._db.execute(self._sql[name], cast("dict[str, Any]", values)).rowcount
@@ -196,17 +172,6 @@ class Database:
         return write_refusal(self.path)
 
 
-def _queries() -> dict[str, str]:
-    texts = (file.read_text(encoding="utf-8") for file in sorted((Path(__file__).parents[1] / "queries").glob("*.sql")))
-    return {name: query for text in texts for name, query in _name_queries(text.split("-- name: ")[1:])}
-
-
-def _name_queries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for part in parts:
-        name, _, query = part.partition("\n")
-        yield name.strip(), query.strip()
-
-
 def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
     with translate_errors(path):
@@ -220,6 +185,7 @@ def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
         _set_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA case_sensitive_like = ON")  # as other databases have it
         path.chmod(0o600)  # prompts and outputs are in it
         _migrate(connection, path)
     return connection, True
@@ -256,18 +222,19 @@ def _make_folders(path: Path) -> None:
 def _for_reading(path: Path) -> sqlite3.Connection:
     """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
     connection = open_read_only(path)
-    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    steps = migration_files()
     if not steps.keys() <= _applied_steps(connection, steps):
         connection.close()
         connection = open_copy(path)
         _migrate(connection, path)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA case_sensitive_like = ON")
     return connection
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    steps = migration_files()
     known = max(steps)
     have = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if have > known:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
-import msgspec
 from msgspec import structs
 
 from corral.model import Attempt, CostSource, Tokens
@@ -27,7 +25,7 @@ from corral.model.money import (
     fit_side_by_side,
 )
 from corral.model.numbers import MOST_USD, token_count
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database, Row
 
 NONE = Tokens()
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits that all runs have in common
@@ -223,8 +221,8 @@ class Ledger:
         """Return what is spent and what is held within a bound, but for one attempt."""
         limit, node = bound.limit, bound.node if bound.limit.window == "node" else ""
         if bound.spender:
-            waiting = msgspec.json.encode(bound.waiting).decode()
-            row = self._store.rows("held_of_family", run=bound.run, node=node, waiting=waiting, besides=besides)[0]
+            rows = self._store.rows_of("held_of_family", bound.waiting, run=bound.run, node=node, besides=besides)
+            row = rows[0]
         elif limit.window in ("run", "node"):
             row = self._store.rows("held_of_run", run=bound.run, node=node, agent=limit.agent, besides=besides)[0]
         else:
@@ -297,7 +295,7 @@ class Ledger:
         return cast("float", self._store.rows("least_paid", agent=agent, model=model, type=kind)[0]["usd"])
 
 
-def _paid_attempt(row: sqlite3.Row) -> PaidAttempt:
+def _paid_attempt(row: Row) -> PaidAttempt:
     found = PaidAttempt(**{name: row[name] for name in PaidAttempt.__struct_fields__})
     return structs.replace(found, notional=bool(found.notional))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable
 from typing import cast
 
@@ -12,12 +11,12 @@ from msgspec import structs
 
 from corral.model import ENCODER
 from corral.model.server import AccessScope, Callback, Delivery, ScheduleRecord, Token, TriggerRecord, WebhookRecord
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database, Row
 
 KEEP_SECONDS = 30 * 86_400.0  #: how long it is remembered what was delivered
 
 
-class SqliteAutomation:
+class Automation:
     """Schedules, triggers, webhooks with their deliveries, and callbacks of runs."""
 
     def __init__(self, store: Database) -> None:
@@ -139,15 +138,15 @@ class SqliteAutomation:
             return self._store.do("begin_callback", run=run, now=now, until=until) == 1
 
 
-def _schedules(rows: Iterable[sqlite3.Row]) -> list[tuple[ScheduleRecord, float | None]]:
+def _schedules(rows: Iterable[Row]) -> list[tuple[ScheduleRecord, float | None]]:
     return [(msgspec.json.decode(row["record"], type=ScheduleRecord), row["next_at"]) for row in rows]
 
 
-def _callback(row: sqlite3.Row) -> Callback:
+def _callback(row: Row) -> Callback:
     return Callback(**{name: row[name] for name in Callback.__struct_fields__})
 
 
-def _deliveries(rows: Iterable[sqlite3.Row]) -> list[Delivery]:
+def _deliveries(rows: Iterable[Row]) -> list[Delivery]:
     return [
         Delivery(
             id=row["id"],
@@ -167,7 +166,7 @@ def _deliveries(rows: Iterable[sqlite3.Row]) -> list[Delivery]:
 USED_SECONDS = 60.0  #: how exactly it is kept when a token was used last
 
 
-class SqliteTokens:
+class Tokens:
     """Tokens of the server, and logins of browsers."""
 
     def __init__(self, store: Database) -> None:
@@ -216,7 +215,7 @@ class SqliteTokens:
             self._store.do("end_login", hash=digest)
 
 
-def _token(row: sqlite3.Row) -> Token:
+def _token(row: Row) -> Token:
     scopes = cast("tuple[AccessScope, ...]", tuple(row["scopes"].split(",")))
     return Token(
         id=row["id"], name=row["name"], scopes=scopes, created=row["created"], used=row["used"], revoked=row["revoked"]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from corral.model import ENCODER, Entry, Question
 from corral.model.inbox import BY_DEADLINE
-from corral.store.sqlite.database import Database
-from corral.store.sqlite.run_queue import SqliteQueue
+from corral.store.parts.run_queue import RunQueue
+from corral.store.sql import Database, Row
 
 LAST, OPEN = "inbox_told", "inbox_open"  #: the last entry that was told, and those told whose answer was not
 MOST = 1000  #: entries of one look
 
 
-class SqliteInbox:
+class Inbox:
     """What waits for users, and what of it was not told outside yet."""
 
-    def __init__(self, store: Database, queue: SqliteQueue) -> None:
+    def __init__(self, store: Database, queue: RunQueue) -> None:
         self._store, self._queue = store, queue
 
     def ask(
@@ -60,7 +59,7 @@ class SqliteInbox:
         rows = (
             self._store.rows("entry", id=int(number))
             if number.isascii() and number.isdigit() and len(number) < 18
-            else []
+            else ()
         )
         return _entry(rows[0]) if rows else None
 
@@ -141,7 +140,7 @@ class SqliteInbox:
         return told
 
 
-def _entry(row: sqlite3.Row) -> Entry:
+def _entry(row: Row) -> Entry:
     choices: Sequence[str] = msgspec.json.decode(row["choices"], type=list[str])
     return Entry(
         id=str(row["id"]),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
 from corral.store.records import Child, MailMessage, Reader
-from corral.store.sqlite.database import Database
-
-Row = sqlite3.Row
+from corral.store.sql import Database, Row
 
 
 class Mail:

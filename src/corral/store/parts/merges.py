@@ -1,4 +1,4 @@
-"""Merges in the store (from where to where, so that they can be finished and undone), and comments of reviewers."""
+"""Merges in the store, what runs have on forges, and comments of reviewers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
-from msgspec import structs
 
 from corral.model import ENCODER
 from corral.model.forge import FollowRecord, IssueWork, PullRequest
 from corral.model.merge import MergeRecord, QueueRecord
 from corral.model.review import Comment
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database
 
 _MERGE = msgspec.json.Decoder(MergeRecord)
 _PULL_REQUEST = msgspec.json.Decoder(PullRequest)
@@ -22,7 +21,7 @@ _QUEUE = msgspec.json.Decoder(QueueRecord)
 _COMMENT = msgspec.json.Decoder(Comment)
 
 
-class SqliteMerges:
+class Merges:
     """The merges of all repositories, and queues of them."""
 
     def __init__(self, store: Database) -> None:
@@ -37,6 +36,7 @@ class SqliteMerges:
                 git_dir=record.git_dir,
                 state=record.state,
                 at=record.at,
+                after=record.after,
                 record=ENCODER.encode(record),
             )
         return msgspec.structs.replace(record, id=cast("int", rows[0]["id"]))
@@ -44,7 +44,9 @@ class SqliteMerges:
     def save(self, *records: MergeRecord) -> None:
         with self._store.transaction():
             for record in records:
-                self._store.do("save_merge", id=record.id, state=record.state, record=ENCODER.encode(record))
+                self._store.do(
+                    "save_merge", id=record.id, state=record.state, after=record.after, record=ENCODER.encode(record)
+                )
 
     def drop(self, record: MergeRecord) -> None:
         """Forget a merge of which nothing came."""
@@ -103,7 +105,7 @@ class SqliteMerges:
         ]
 
 
-class SqliteForge:
+class Forge:
     """What runs have on forges."""
 
     def __init__(self, store: Database) -> None:
@@ -143,7 +145,7 @@ class SqliteForge:
         return [_ISSUE_WORK.decode(row["record"]) for row in rows]
 
 
-class SqliteReview:
+class Review:
     """The comments of all runs, by number."""
 
     def __init__(self, store: Database) -> None:
@@ -153,7 +155,7 @@ class SqliteReview:
         """Store new comments; return them with their ids."""
         with self._store.transaction():
             first = cast("int", self._store.rows("next_comment", run=run)[0]["number"])
-            named = [structs.replace(each, id=f"c{first + place}") for place, each in enumerate(comments)]
+            named = [msgspec.structs.replace(each, id=f"c{first + place}") for place, each in enumerate(comments)]
             self.save(run, named)
         return named
 

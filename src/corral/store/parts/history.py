@@ -1,30 +1,29 @@
-"""Earlier runs, attempts and programs: pages of runs and events, results by agent and check, limits of accounts."""
+"""How attempts and programs went before: of each agent, of checks, in conversations; and the limits of accounts."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
 
-from corral.model import ENCODER, GRADES, CheckObservation, Grade, Status, TrackRecord
+from corral.model import ENCODER, CheckObservation, TrackRecord
 from corral.model.chat import ChatRecord
-from corral.model.events import StoredEvent
 from corral.model.flow import TaskType
-from corral.model.money import Quota, QuotaWindow, dollars
+from corral.model.money import Quota, QuotaWindow
 from corral.model.program import ProgramRecord, ToolUses
-from corral.model.server import LoggedEvent, RunFilter
-from corral.store.records import RunLine
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database
 
 MINUTE = 60.0
+#: events of what an agent said and did in detail; what the engine decided is none of them
+DETAILS = frozenset(
+    ("said", "called_tool", "tool_returned", "changed", "spent", "filled", "unparsed", "reached"),
+)
 MOST_PROGRAMS = 500  #: kept of one repository
 EMPTY_CHAT_SECONDS = 7 * 86_400.0  #: how long a conversation without a prompt is kept
-MOST_NODES = 50  #: of a run whose grade a listing shows
 
 
-class SqliteAccounts:
+class Accounts:
     """What is known of the limits of each account."""
 
     def __init__(self, store: Database) -> None:
@@ -74,12 +73,21 @@ class SqliteAccounts:
 
 
 KEPT_SECONDS = 86_400.0  #: programs on the machine change, and no hash tells of that
-
-
 _DECODER = msgspec.json.Decoder(tuple[CheckObservation, ...])
 
 
-class SqliteHistory:
+class _Typed(msgspec.Struct):
+    type: str
+
+
+_DECODE_TYPE = msgspec.json.Decoder(_Typed)
+
+
+def _is_detail(body: bytes) -> bool:
+    return _DECODE_TYPE.decode(body).type in DETAILS
+
+
+class History:
     """How attempts went before, and results of checks that need not be run again."""
 
     def __init__(self, store: Database) -> None:
@@ -95,7 +103,11 @@ class SqliteHistory:
     def forget_words(self, run: str) -> int:
         """Drop what agents said in a run; how it went stays. Return how many events that were."""
         with self._store.transaction():
-            return self._store.do("forget_words", run=run)
+            dropped, after = 0, 0
+            while page := self._store.events(run, after):
+                after = page[-1].seq
+                dropped += sum(self._store.do("drop_event", seq=each.seq) for each in page if _is_detail(each.body))
+            return dropped
 
     def flow_records(self) -> dict[str, tuple[int, int]]:
         """Return for each flow, by its name, how many runs of it ended and how many of them well."""
@@ -112,7 +124,7 @@ class SqliteHistory:
             self._store.do("keep_suite", key=key, at=now, results=ENCODER.encode(results))
 
 
-class SqliteChats:
+class Chats:
     """Conversations in editors."""
 
     def __init__(self, store: Database) -> None:
@@ -144,7 +156,7 @@ class SqliteChats:
             return self._store.do("drop_chat", id=name) == 1
 
 
-class SqlitePrograms:
+class Programs:
     """The programs of each repository."""
 
     def __init__(self, store: Database) -> None:
@@ -182,104 +194,3 @@ class SqlitePrograms:
     def forget(self, place: str, name: str) -> None:
         with self._store.transaction():
             self._store.do("forget_tool", place=place, name=name)
-
-
-class SqlitePages:
-    """Listings of runs, and pages of their events."""
-
-    def __init__(self, store: Database) -> None:
-        self._store = store
-
-    def runs(self, wanted: RunFilter) -> list[RunLine]:
-        """Return a page of runs, newest first."""
-        rows = self._store.rows(
-            "page_of_runs",
-            before=wanted.before,
-            statuses=f",{','.join(wanted.statuses)}," if wanted.statuses else None,
-            repo=wanted.repo,
-            git_dir=wanted.git_dir,
-            top_level=wanted.top_level,
-            words=wanted.words,
-            agent=wanted.agent,
-            since=wanted.since,
-            labels=ENCODER.encode(wanted.labels).decode() if wanted.labels else None,
-            unmerged=wanted.unmerged,
-            most=wanted.most,
-        )
-        return [_run_line(row) for row in rows]
-
-    def grades(self, names: Sequence[str]) -> dict[str, Grade]:
-        """Return how well runs are proven: the grade of the weakest winner of each; a large flow is left out."""
-        found: dict[str, Grade] = {}
-        for row in self._store.rows("grades_of_runs", runs=ENCODER.encode(names), nodes=MOST_NODES):
-            grade, before = row["grade"], found.get(row["run"])
-            if grade in GRADES and (before is None or GRADES.index(grade) > GRADES.index(before)):
-                found[row["run"]] = grade
-        return found
-
-    def events(self, run: str | None, after: int, most: int, node: str | None = None) -> list[LoggedEvent]:
-        """Return events of all runs, of one, or of one node of it, oldest first."""
-        if run is None:
-            return _logged_events(self._store.rows("events_of_all", after=after, most=most))
-        if node is not None:
-            return _logged_events(self._store.rows("events_of_node", run=run, node=node, after=after, most=most))
-        return [LoggedEvent(run, stored) for stored in self._store.events(run, after, most)]
-
-    def last_events(self, run: str, before: int, most: int) -> list[LoggedEvent]:
-        """Return the events just before a sequence number, oldest first: how a long log is read from its end."""
-        return _logged_events(self._store.rows("events_before", run=run, before=before, most=most))[::-1]
-
-    def last_sequence(self) -> int:
-        return self._store.rows("last_event")[0]["seq"]
-
-    def counts(self) -> dict[str, int]:
-        """Return how many runs have each status."""
-        return {row["status"]: row["count"] for row in self._store.rows("count_runs")}
-
-    def attempt_counts(self) -> list[tuple[str, str, int, float]]:
-        """Return agent, status, how many attempts, and what is known of their cost."""
-        return [
-            (row["agent"], row["status"], row["count"], dollars(row["usd"] or 0.0))
-            for row in self._store.rows("count_attempts")
-        ]
-
-    def owned(self) -> list[tuple[str, Status, str | None]]:
-        """Return run, status and owner of all that is not over."""
-        return [(row["id"], row["status"], row["owner"]) for row in self._store.rows("owned_runs")]
-
-    def limited(self) -> list[tuple[str, float | None]]:
-        """Return the runs that are parked on a quota, and until when."""
-        return [(row["id"], row["until"]) for row in self._store.rows("limited_runs")]
-
-
-def _logged_events(rows: Iterable[sqlite3.Row]) -> list[LoggedEvent]:
-    return [
-        LoggedEvent(row["run"], StoredEvent(row["seq"], row["at"], row["node"], row["attempt"], row["body"]))
-        for row in rows
-    ]
-
-
-def _run_line(row: sqlite3.Row) -> RunLine:
-    return RunLine(
-        run=row["id"],
-        name=row["name"],
-        labels=msgspec.json.decode(row["labels"], type=dict[str, str]) if row["labels"] else {},
-        status=row["status"],
-        reason=row["reason"],
-        created=row["created"],
-        ended=row["ended"],
-        seconds=run_seconds(row),
-        repo=row["repo"],
-        strategy=row["strategy"],
-        task=row["task"],
-        agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
-        usd=None if row["usd"] is None else dollars(row["usd"]),
-        owner=row["owner"],
-    )
-
-
-def run_seconds(row: sqlite3.Row) -> float | None:
-    """Return how long a run took; an older store has only the times of its wall clock."""
-    if row["ended"] is None or row["seconds"] is not None:
-        return cast("float | None", row["seconds"])
-    return round(max(0.0, row["ended"] - row["created"]), 3)

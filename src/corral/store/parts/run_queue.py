@@ -1,8 +1,7 @@
-"""Runs that wait to be started, attempts that hold slots, submissions by their keys, and values of the server."""
+"""The queue of runs that nobody has taken up yet, slots of attempts, and the server's own values."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 
 import msgspec
@@ -10,12 +9,12 @@ import msgspec
 from corral.model import ENCODER, HeldSlot, RunRecord, SlotDemand, SlotLimits
 from corral.model.server import QueuedRun, ServerRecord
 from corral.store.records import SlotOwner, SlotsSeen, lease_left
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database, Row
 
 KEEP_SECONDS = 7 * 86_400.0  #: how long a key is remembered
 
 
-class SqliteQueue:
+class RunQueue:
     """Runs that no process has taken up, and values of the server."""
 
     def __init__(self, store: Database) -> None:
@@ -91,11 +90,11 @@ class SqliteQueue:
         self.set_value("serving", ENCODER.encode(by).decode() if by else None)
 
 
-def _waiting(row: sqlite3.Row) -> QueuedRun:
+def _waiting(row: Row) -> QueuedRun:
     return QueuedRun(run=row["run"], priority=row["priority"], place=row["place"], by=row["by"], at=row["at"])
 
 
-class SqliteSlots:
+class Slots:
     """The slots that all processes of this store share."""
 
     def __init__(self, store: Database) -> None:
@@ -115,14 +114,16 @@ class SqliteSlots:
                 limits=msgspec.json.decode(row["limits"], type=SlotLimits),
             )
             for row in self._store.rows("slot_wants")
-            if lease_left(row["lease_until"], now)
+            if lease_left(self._store.to_local_time(row["lease_until"]), now)
         )
         return SlotsSeen(held, wants)
 
     def free_dead(self, mine: SlotOwner, now: float, alive: Callable[[str], bool | None]) -> None:
         """Free what processes held that are gone; of another machine's one learns by the lease."""
         found = [*self._store.rows("slots"), *self._store.rows("slot_wants")]
-        leases = {row["owner"]: row["lease_until"] for row in found if row["owner"] != mine.owner}
+        leases = {
+            row["owner"]: self._store.to_local_time(row["lease_until"]) for row in found if row["owner"] != mine.owner
+        }
         for owner, until in leases.items():
             here = alive(owner)
             if here is False or (here is None and not lease_left(until, now)):

@@ -8,7 +8,7 @@ from typing import cast
 from msgspec import Struct
 
 from corral.model import Claim
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):

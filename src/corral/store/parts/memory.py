@@ -1,20 +1,19 @@
-"""What is remembered of repositories, in SQLite; words are found by its full-text index."""
+"""What is remembered of repositories; words are found by the full-text index of the database."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from corral.model import ENCODER
 from corral.model.memory import Fact
-from corral.store.sqlite.database import Database
+from corral.store.sql import Database, Row
 
 _FILES = msgspec.json.Decoder(tuple[str, ...])
 
 
-class SqliteMemory:
+class Memory:
     """The facts of each repository."""
 
     def __init__(self, store: Database) -> None:
@@ -39,7 +38,7 @@ class SqliteMemory:
         if not words:
             return []
         wanted = " OR ".join(f'"{word}"' for word in words)
-        rows = self._store.rows("matching_facts", repo=repo, words=wanted, most=most, every=every)
+        rows = self._store.rows("matching_facts", repo=repo, words=wanted, most=most, every=int(every))
         return [_fact(row) for row in rows]
 
     def add(self, repo: str, fact: Fact) -> Fact:
@@ -102,7 +101,7 @@ def _number(name: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else 0
 
 
-def _fact(row: sqlite3.Row) -> Fact:
+def _fact(row: Row) -> Fact:
     return Fact(
         id=f"m{row['number']}",
         text=row["text"],
