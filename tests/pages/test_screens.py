@@ -29,7 +29,7 @@ def test_what_waits_is_answered_in_place(browser: Browser, eyes: Eyes, server: S
     run = server.client.submit("", flow=GATE, repo=str(repo.folder)).run
     entry = page.locator("article")
     expect(entry).to_contain_text("Paint the <b>fence</b> green?")
-    expect(entry).to_contain_text("By itself in")
+    expect(entry).to_contain_text("Without an answer, in")
     expect(page.locator("#inbox-count")).to_contain_text("1")
     examine(browser, server, "/inbox", "inbox")
     page.get_by_role("button", name="yes").click()

@@ -1,4 +1,4 @@
-"""Now: what runs, what needs the person, what today has cost."""
+"""Now: what needs the user, what runs, what is ready to merge, what today has cost."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from corral.engine.budget import money
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
+from corral.frontends.web.pages.outcomes import Outcome, outcome
 from corral.model import Status
 from corral.model.server import RunFilter, RunSummary
 
 router = APIRouter()
 RUNNING_MOST = 50
 ENDED_MOST = 12
+READY_MOST = 8
+NEEDS_MOST = 6
 STUCK_MOST = 10
 
 STUCK: tuple[Status, ...] = ("waiting", "limited", "over_budget")
@@ -53,20 +56,40 @@ async def part(request: Request, site: CurrentSite, caller: Reader) -> Response:
 
 
 def _values(site: Site) -> dict[str, object]:
+    history, entries = site.engine.history, site.engine.inbox.entries()
     at_work = RunFilter(most=RUNNING_MOST, statuses=("running", "queued", "paused"))
-    stuck = site.engine.history.page(RunFilter(most=STUCK_MOST + 1, statuses=STUCK))
+    asked = {entry.run for entry in entries}
+    parked = history.page(RunFilter(most=STUCK_MOST + 1 + len(asked), statuses=STUCK))
+    stuck = [line for line in parked if line.run not in asked]
     over = RunFilter(most=ENDED_MOST, statuses=("done", "failed", "timed_out", "stopped", "partial"))
+    ready = _ready(site)
+    waiting = {each.run.run for each in ready}
     return {
-        "running": [_work(site, line) for line in site.engine.history.page(at_work)],
+        "running": [_work(site, line) for line in history.page(at_work)],
         "stuck": stuck[:STUCK_MOST],
         "stuck_kinds": STUCK if len(stuck) > STUCK_MOST else (),
-        "ended": site.engine.history.page(over),
-        "entries": site.engine.inbox.entries(),
+        "ready": ready[:READY_MOST],
+        "more_ready": len(ready) > READY_MOST,
+        "ended": [line for line in history.page(over) if line.run not in waiting],
+        "entries": entries,
+        "outcomes": {run: _outcome(site, run) for run in dict.fromkeys(each.run for each in entries[:NEEDS_MOST])},
+        "shown": NEEDS_MOST,
         "today": _today(site),
         "queue": site.engine.queue.state(),
         "halted": site.engine.money.halted_by(),
         "repository": site.settings.roots[0],
     }
+
+
+def _ready(site: Site) -> list[Outcome]:
+    """Return the runs that are done and not merged, the newest first."""
+    unmerged = RunFilter(most=READY_MOST + 1, statuses=("done",), unmerged=True, top_level=True)
+    found = [outcome(site.engine.show(line.run), line.title) for line in site.engine.history.page(unmerged)]
+    return [each for each in found if each.can_merge]
+
+
+def _outcome(site: Site, run: str) -> Outcome:
+    return outcome(site.engine.show(run), site.engine.history.flow_of(run).title)
 
 
 def _work(site: Site, line: RunSummary) -> ActiveRunView:

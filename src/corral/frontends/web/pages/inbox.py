@@ -10,10 +10,12 @@ from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
+from corral.frontends.web.pages.outcomes import outcome
 from corral.model import Entry
 
 router = APIRouter()
 ANSWERED_MOST = 100
+SHOWN_MOST = 30  #: entries that carry what their run came to
 
 
 @router.get("/inbox")
@@ -51,6 +53,10 @@ def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
     entries = site.engine.inbox.entries()
     return {
         "entries": entries,
+        "outcomes": {
+            run: outcome(site.engine.show(run), "")
+            for run in dict.fromkeys(entry.run for entry in entries[:SHOWN_MOST])
+        },
         "tasks": {entry.run: site.engine.history.flow_of(entry.run).title for entry in entries},
         "agents": _agents(site, entries),
         "answered": [entry for entry in whole if not entry.is_open][:ANSWERED_MOST],
