@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from corral.engine.first_settings import FirstSettings, FoundSettings, SettingsAnswers
     from corral.engine.follow import Follows
     from corral.engine.inbox.inbox import Inbox
+    from corral.engine.issue_watch import IssueWatch
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
@@ -164,6 +165,13 @@ class Engine:
         from corral.engine.views.history import History  # noqa: PLC0415
 
         return History(self._context, self.active_runs)
+
+    @property
+    def issues(self) -> IssueWatch:
+        """Issues that are found by their label."""
+        from corral.engine.issue_watch import IssueWatch  # noqa: PLC0415
+
+        return IssueWatch(self._context, self.requests, self, self.active_runs, self._merge)
 
     @property
     def memory(self) -> Memory:

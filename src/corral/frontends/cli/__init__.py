@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mail": ("mail", "Show the messages between the agents of a run."),
     "merge": ("merge", "Merge the work of a run into its branch, after checking the merged tree."),
     "follow": ("follow", "Look after the pull request of a run: red CI and comments become revisions."),
+    "issues": ("issues", "Turn labelled issues into runs and pull requests."),
     "undo": ("merge", "Undo a merge: restore refs and files exactly."),
     "condense": ("act", "Continue agents in new sessions, from summaries of their work."),
     "overlap": ("merge", "Predict conflicts of unmerged work, with its branch and with each other."),

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
 import click
@@ -83,7 +83,27 @@ def _resume_work(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
     return work
 
 
+def drive(work: Callable[[Engine, Plain], Awaitable[object]], *, quiet: bool) -> None:
+    """Carry out `work` with progress on stderr; a signal stops the agents and keeps what they did."""
+    engine = Engine()
+
+    async def attend() -> None:
+        with _obeying_signals(engine, quiet=quiet) as shown:
+            await work(engine, shown)
+
+    try:
+        asyncio.run(attend())
+    finally:
+        engine.close()
+
+
 async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool) -> Run:
+    with _obeying_signals(engine, quiet=quiet) as shown:
+        return await engine.merges.add_git_state(await work(engine, shown))
+
+
+@contextlib.contextmanager
+def _obeying_signals(engine: Engine, *, quiet: bool) -> Generator[Plain]:
     loop = asyncio.get_running_loop()
     with display(engine, quiet=quiet) as shown:
 
@@ -93,7 +113,7 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sent, stop, sent.name)
-        return await engine.merges.add_git_state(await work(engine, shown))
+        yield shown
 
 
 def exit_code(run: Run) -> int:

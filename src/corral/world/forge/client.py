@@ -137,20 +137,19 @@ class ForgeClient:
         ):
             until = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + wait))
             message = f"{host}: its rate limit is used up until {until}; nothing was done"
-            return ForgeRefusal(
-                message, hint="" if self.token else self._token_hint(), status=status, wait_seconds=wait
-            )
+            return ForgeRefusal(message, hint="" if self.token else self.token_hint(), status=status, wait_seconds=wait)
         if status == 401:
-            return ForgeRefusal(f"{host}: the token is not accepted", hint=self._token_hint(), status=status)
+            return ForgeRefusal(f"{host}: the token is not accepted", hint=self.token_hint(), status=status)
         if status == 403:
-            return ForgeRefusal(f"{host}: {what}: not allowed (403){words}", hint=self._token_hint(), status=status)
+            return ForgeRefusal(f"{host}: {what}: not allowed (403){words}", hint=self.token_hint(), status=status)
         if status == 404:
             private = "" if self.may_write else ", or it is private and there is no token"
-            hint = "does the token have access to it?" if self.may_write else self._token_hint()
+            hint = "does the token have access to it?" if self.may_write else self.token_hint()
             return ForgeRefusal(f"{host}: {what}: not found{private}", hint=hint, status=status)
         return ForgeRefusal(f"{host}: {what}: refused ({status}){words}", status=status)
 
-    def _token_hint(self) -> str:
+    def token_hint(self) -> str:
+        """Return what a user can do about a missing token."""
         if not self._variables:
             return f'name the forge in config.toml: [forge] kind = "…", url = "{self.place.web}"'
         return f"set {' or '.join(self._variables)} to a token that may do this"

@@ -1,0 +1,200 @@
+"""Issues that are found by their label: each becomes a run, and its result a pull request or a comment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.attempt.repositories import load_forge_settings
+from corral.engine.context import Context, Driver, LocalRuns, Say
+from corral.engine.planning.requests import Requests
+from corral.engine.views import run_document, run_status
+from corral.model import OPEN, Request, Run, winner
+from corral.model.errors import BadRequest, CorralError
+from corral.model.events import Listener
+from corral.model.forge import IssueWork, WatchedIssues
+from corral.model.merge import MergeRecord, MergeRequest
+from corral.model.server import Ticket
+from corral.rules.merge import pull_request as wording
+from corral.store.interface import Store
+from corral.world.forge.client import ForgeRefusal
+from corral.world.forge.finding import forge_at
+from corral.world.forge.forge import Forge
+from corral.world.forge.remotes import place_of, push_remote
+from corral.world.git.repository import discover
+
+Merge = Callable[[MergeRequest, Say], Awaitable[MergeRecord]]
+SLICE_SECONDS = 0.5
+MOST_WORDS = 1500
+
+
+class Watch(Struct, frozen=True, kw_only=True):
+    """What is watched, and what is done with each issue."""
+
+    request: Request  #: without the issue
+    label: str
+    by: str
+    listen: Listener
+    say: Say
+
+
+class IssueWatch:
+    """The labelled issues of repositories."""
+
+    def __init__(
+        self, context: Context, requests: Requests, driver: Driver, local_runs: LocalRuns, merge: Merge
+    ) -> None:
+        self._context, self._requests, self._driver = context, requests, driver
+        self._local_runs, self._merge = local_runs, merge
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
+
+    async def keep(self, watch: Watch, every_seconds: float) -> None:
+        """Look again and again until this process is to stop; what passes by itself is waited for."""
+        bell = self._store.watch()
+        try:
+            while not self._local_runs.stopping:
+                wait = every_seconds
+                try:
+                    await self.look(watch)
+                except ForgeRefusal as refused:
+                    if not refused.passes:
+                        raise
+                    watch.say(str(refused))
+                    wait = max(wait, refused.wait_seconds)
+                until = time.time() + wait
+                while (left := until - time.time()) > 0 and not self._local_runs.stopping:
+                    await bell.listen(min(SLICE_SECONDS, left))
+        finally:
+            bell.close()
+
+    async def look(self, watch: Watch) -> WatchedIssues:
+        """Finish what was begun, then begin what is new, one after another."""
+        forge = await self._forge(watch.request)
+        repository = f"{forge.place.host}/{forge.place.path}"
+        done = [
+            await self._finish(each, forge, watch)
+            for each in self._store.forge.issue_work(repository)
+            if each.run and not each.told
+        ]
+        tag = f"issues {repository} {watch.label}"
+        found = await forge.labelled(watch.label, self._store.queue.value(tag) or "")
+        known = {each.number: each for each in self._store.forge.issue_work(repository)}
+        for number, url in found.numbers:
+            if self._local_runs.stopping:
+                return WatchedIssues(repository=repository, label=watch.label, work=tuple(done))
+            before = known.get(number)
+            if before is None or before.run is None:
+                work = IssueWork(repository=repository, number=number, url=url, label=watch.label)
+                work = await self._begin(work, before, forge, watch)
+                if work != before:
+                    done.append(work)
+        if not found.unchanged and found.etag:
+            self._store.queue.set_value(tag, found.etag)  # only now: what was cut off is found again
+        return WatchedIssues(repository=repository, label=watch.label, unchanged=found.unchanged, work=tuple(done))
+
+    async def _forge(self, request: Request) -> Forge:
+        folder = Path(request.repo).expanduser()
+        found = await discover(folder) if folder.is_dir() else None
+        if found is None:
+            raise BadRequest(
+                f"--repo {request.repo}: that is no git repository", hint="its remote says where issues are"
+            )
+        settings = load_forge_settings(found.repository.folder, self._context.home)
+        place = place_of((await push_remote(found.repository))[1], settings)
+        forge = forge_at(place, settings) if place else None
+        if forge is None:
+            raise BadRequest("the remote is no forge whose issues can be read", hint='config.toml: [forge] kind = "…"')
+        if not forge.client.may_write:
+            raise BadRequest(
+                f"{forge.place.host}: results cannot be told without a token", hint=forge.client.token_hint()
+            )
+        return forge
+
+    # --- one issue
+
+    async def _begin(self, work: IssueWork, before: IssueWork | None, forge: Forge, watch: Watch) -> IssueWork:
+        """Start the run of an issue, if the one who set its label may push; say so if not, once."""
+        who = await forge.labelled_by(work.number, work.label)
+        if not who or not await forge.may_write(who):
+            words = f"the label `{work.label}` was set by {who or 'an unknown user'}, who has no write access"
+            if before and before.by == who:
+                return before
+            work = structs.replace(work, by=who, reason=f"ignored: {words}", told=True)
+            self._store.forge.put_issue_work(work)
+            watch.say(f"#{work.number} {work.reason}")
+            await self._say(forge, work, f"Corral ignores this issue: {words}.")
+            return work
+        asked = structs.replace(watch.request, issue=work.url)
+        ticket = Ticket(by=watch.by, key=f"issue {work.repository}#{work.number} {work.label}")
+        run = self._requests.before(asked, ticket) or await self._requests.enqueue(asked, ticket, watch.say)
+        work = structs.replace(work, by=who, run=run, reason="at work")
+        self._store.forge.put_issue_work(work)
+        watch.say(f"#{work.number}, labelled by {who}: run {run}")
+        return await self._finish(work, forge, watch)
+
+    async def _finish(self, work: IssueWork, forge: Forge, watch: Watch) -> IssueWork:
+        """Drive a run to its end, and tell its result: by a pull request, or in the issue."""
+        name = work.run or ""
+        await self._drive(name, watch)
+        run = run_document.build(self._store, name)
+        if run.status in (*OPEN, "limited"):
+            return self._save(work, f"run {name} is {run.status}: {run.reason or ''}".rstrip(": "), watch)
+        won = winner(run.nodes)
+        if run.status == "done" and won is not None and won.files_changed:
+            try:
+                record = await self._merge(MergeRequest(run=name, strategy="pr"), watch.say)
+            except CorralError as error:
+                return self._save(work, f"no pull request yet: {error}", watch)
+            if record.state == "conflict":
+                files = ", ".join(f"`{each.path}`" for each in record.conflicts[:20])
+                await self._say(
+                    forge, work, f"Corral has a result that conflicts with the branch, in {files}. Run `{name}`."
+                )
+                return self._save(work, f"run {name} conflicts with the branch", watch, told=True)
+            return self._save(work, f"pull request {record.url}", watch, told=True)
+        await self._say(forge, work, _nothing(run))
+        return self._save(work, f"nothing changed: run {name} is {run.status}", watch, told=True)
+
+    async def _drive(self, run: str, watch: Watch) -> None:
+        """See a run to its end, here or by whoever drives it; one that waits for the user is left to them."""
+        bell = self._store.watch()
+        try:
+            while self._store.run(run).status in OPEN and not self._local_runs.stopping:
+                record = self._store.run(run)
+                if record.status in ("waiting", "paused") and run_status.is_orphaned(record.owner):
+                    return
+                if not run_status.is_orphaned(record.owner):
+                    await bell.listen(SLICE_SECONDS)
+                    continue
+                try:
+                    await self._driver.resume(run, watch.listen)
+                except BadRequest:  # a server was quicker
+                    await bell.listen(SLICE_SECONDS)
+        finally:
+            bell.close()
+
+    def _save(self, work: IssueWork, reason: str, watch: Watch, *, told: bool = False) -> IssueWork:
+        saved = structs.replace(work, reason=reason, told=told)
+        if saved != work:
+            watch.say(f"#{work.number}: {reason}")
+        self._store.forge.put_issue_work(saved)
+        return saved
+
+    async def _say(self, forge: Forge, work: IssueWork, words: str) -> None:
+        await forge.say_in_issue(work.number, f"{words}\n\n{wording.MARK}")
+
+
+def _nothing(run: Run) -> str:
+    """Return what an issue is told of a run that brought nothing."""
+    last = next((each for node in reversed(run.nodes) for each in reversed(node.attempts)), None)
+    why = (last.error.message if last and last.error else None) or run.reason or run.status
+    said = last.output if last and isinstance(last.output, str) else ""
+    words = f"Corral worked on this and changed nothing: {' '.join(why.split())[:300]}. Run `{run.run}`."
+    quoted = f"\n\nThe agent's own words:\n\n{wording.quote(said, MOST_WORDS)}" if said.strip() else ""
+    return words + quoted
