@@ -107,9 +107,9 @@ class Admission:
 
     async def resolve_agent(self) -> ResolvedAgent:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
-        dressed = await resolved_agent.resolve_variant(
-            self._resolver(self.attempt.agent, self.attempt.account), self.host.state
-        )
+        dressed = self._resolver(self.attempt.agent, self.attempt.account)
+        if self.attempt.machine is None:  # elsewhere it is taken for the usual one
+            dressed = await resolved_agent.resolve_variant(dressed, self.host.state)
         self.events.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
         self.attempt.account = dressed.account
         most, name = dressed.profile.requests_per_minute, self.attempt.known_as

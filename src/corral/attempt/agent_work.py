@@ -24,7 +24,8 @@ from corral.attempt.turns import TurnContext, Turns
 from corral.attempt.user_questions import RunQuestions
 from corral.attempt.violations import AttemptGuard
 from corral.machines import scope as scoping
-from corral.machines.host import AgentListeners, Host
+from corral.machines.agent_output import AgentListeners
+from corral.machines.host import Host
 from corral.machines.network import is_open
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Cost, Entry, SandboxReport, Tokens
@@ -96,7 +97,7 @@ class AgentWork:
         self.toolbox.children.go_on()
         messages = self._letterbox(resolved)
         others = messages.words() if messages and not record.continues else ""
-        files = "" if record.continues else artifacts.hand_over(
+        files = "" if record.continues else await artifacts.hand_over(
             self.events.store, record.run, self.node, self.machine, self.workspace
         )  # fmt: skip
         files = "" if self.node.kind == "run" else files  # a command is run as it is written
@@ -115,7 +116,7 @@ class AgentWork:
             self.events.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
         self.take(why)
         if self.attempt.session and record.resumes:
-            conversations.keep(self.machine, self.host, self.workspace, resolved.agent.facts.conversation)
+            await conversations.keep(self.machine, self.host, self.workspace, resolved.agent.facts.conversation)
         self.events.step("worked")
 
     def _confine(self, resolved: ResolvedAgent) -> None:
@@ -141,10 +142,10 @@ class AgentWork:
         making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self.say)
         await together(making, self.guard.look())
         guide = prompt.guidance(
-            briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads),
+            await briefing.guide(self.machine, self.workspace, resolved.agent.facts.reads),
             self.toolbox.memory.section(self.node),
         )
-        return guide, self._review(guide) if record.review else self._prompt(guide)
+        return guide, await self._review(guide) if record.review else self._prompt(guide)
 
     def _agent_task(self, resolved: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
@@ -168,10 +169,10 @@ class AgentWork:
             return self.node.task.prompt
         return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
 
-    def _review(self, guide: str) -> str:
+    async def _review(self, guide: str) -> str:
         """Return what an agent hears whose earlier work was reviewed, in its own session where that is kept."""
         record, revised = self.record, self.attempt.revises or ""
-        if self.attempt.session and not conversations.put_back(self.machine, self.host, self.workspace, revised):
+        if self.attempt.session and not await conversations.put_back(self.machine, self.host, self.workspace, revised):
             self.attempt.session = None
         before = next(
             (each.attempt for each in self.events.store.attempts(record.run) if each.attempt.id == revised), None

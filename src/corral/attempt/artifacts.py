@@ -22,7 +22,7 @@ FRESH_SECONDS = 3600.0  #: what was written in this time may belong to an attemp
 MOST_RUN_BYTES = 512 << 20  #: of all that the attempts of a run leave
 
 
-def collect(attempt_events: AttemptEvents, node: Node, machine: Machine, workspace: str, home: Path) -> list[str]:
+async def collect(attempt_events: AttemptEvents, node: Node, machine: Machine, workspace: str, home: Path) -> list[str]:
     """Keep the files that a node names; return what is wrong with those that could not be kept."""
     record = attempt_events.record
     wrong: list[str] = []
@@ -30,7 +30,7 @@ def collect(attempt_events: AttemptEvents, node: Node, machine: Machine, workspa
     others = [each for each in attempt_events.store.attempts(record.run) if each.attempt.id != record.attempt.id]
     room = MOST_RUN_BYTES - sum(artifact.size for each in others for artifact in each.artifacts)
     for name, path in node.artifacts.items():
-        content = machine.read(workspace, path, MOST_BYTES + 1)
+        content = await machine.read(workspace, path, MOST_BYTES + 1)
         if content is None:
             wrong.append(f"the artifact `{name}` is not there: {path}")
         elif len(content) > MOST_BYTES:
@@ -59,14 +59,14 @@ def of_nodes(nodes: Iterable[NodeState], records: Iterable[AttemptRecord]) -> li
     return [artifact for node in winners for artifact in chosen.get(node, ())]
 
 
-def hand_over(store: Store, run: str, node: Node, machine: Machine, workspace: str) -> str:
+async def hand_over(store: Store, run: str, node: Node, machine: Machine, workspace: str) -> str:
     """Lay what the nodes before it left into an agent's home; return what the agent is told of it."""
     before = {edge.node for edge in node.needs}
     states = [each for each in store.nodes(run) if each.id in before or each.id.rpartition(".")[0] in before]
     lines: list[str] = []
     for artifact in of_nodes(states, store.attempts(run)):
         place = f"{FOLDER}/{artifact.node}/{artifact.name}{PurePosixPath(artifact.path).suffix}"
-        machine.put(workspace, place, read(store.folder, artifact))
+        await machine.put(workspace, place, read(store.folder, artifact))
         lines.append(f"- ~/{place}: `{artifact.name}` of the step `{artifact.node}` (there: {artifact.path})")
     return "\n".join(["Files from the steps before yours:", *lines]) if lines else ""
 

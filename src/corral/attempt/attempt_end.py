@@ -66,9 +66,11 @@ class AttemptEnd:
 
     async def _rescue(self) -> str:
         """Collect what the agent made before something else failed; return why that is not possible."""
-        if self.collecting or self.record.phase not in ("working", "worked") or not self.machine.has(self.workspace):
+        if self.collecting or self.record.phase not in ("working", "worked"):
             return ""
         try:
+            if not await self.machine.has(self.workspace):
+                return ""
             await self._collect()
         except StoreTrouble:
             raise
@@ -85,7 +87,7 @@ class AttemptEnd:
         record.ended = time.time()
         attempt.seconds = clock.seconds_since(record.clock, record.started)
         if record.kept:
-            self.machine.forget_logins(self.workspace)
+            await self.machine.forget_logins(self.workspace)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipt.make_receipt(self.events, self.work.node.task, self.host, attempt.commit)
             noted = receipt.note(self.host, record.receipt, self.work.say)

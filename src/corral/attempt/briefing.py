@@ -96,11 +96,11 @@ def offered_skills(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     return tuple(found.values())
 
 
-def guide(machine: Machine, workspace: str, reads: Sequence[str]) -> str:
+async def guide(machine: Machine, workspace: str, reads: Sequence[str]) -> str:
     """Return the AGENTS.md of a workspace for an agent that reads neither it nor a file in its place by itself."""
-    if GUIDE in reads or any(machine.has(workspace, name) for name in reads):
+    if GUIDE in reads or any([await machine.has(workspace, name) for name in reads]):
         return ""
-    content = machine.read(workspace, GUIDE, MOST_GUIDE) or b""
+    content = await machine.read(workspace, GUIDE, MOST_GUIDE) or b""
     return content.decode(errors="replace").strip()
 
 

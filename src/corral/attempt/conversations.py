@@ -13,22 +13,22 @@ FILE = "conversation.json"
 MOST_BYTES = 32 << 20
 
 
-def keep(machine: Machine, host: Host, workspace: str, places: tuple[str, ...] | None) -> None:
+async def keep(machine: Machine, host: Host, workspace: str, places: tuple[str, ...] | None) -> None:
     """Keep what an agent needs to resume its session, unless that is not known or too much."""
     if places is None:
         return
-    files = machine.home_files(workspace, places, MOST_BYTES)
+    files = await machine.home_files(workspace, places, MOST_BYTES)
     if files is not None and (files or not places):
         host.keep(FILE, msgspec.json.encode(files))
 
 
-def put_back(machine: Machine, host: Host, workspace: str, attempt: str) -> bool:
+async def put_back(machine: Machine, host: Host, workspace: str, attempt: str) -> bool:
     """Lay the conversation of an earlier attempt into the agent's home; return whether there is one."""
     file = _file(host.state, attempt)
     if not file.is_file():
         return False
     for name, content in msgspec.json.decode(file.read_bytes(), type=dict[str, bytes]).items():
-        machine.put(workspace, name, content)
+        await machine.put(workspace, name, content)
     return True
 
 

@@ -13,12 +13,8 @@ from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.proof import scoring
 from corral.attempt.proof.evidence import EvidenceCollector, Proof
-from corral.attempt.repositories import repository_of
-from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.toolbox import AttemptToolbox
-from corral.machines.host import host_of
-from corral.machines.local import LocalMachine
-from corral.model import AttemptRecord, Failure, RunPlan
+from corral.model import AttemptRecord, Failure
 from corral.model.errors import StoreTrouble
 from corral.model.events import Ended, Noted
 from corral.model.flow import Node
@@ -71,6 +67,11 @@ class AttemptRunner:
         if not self.record.kept and not can_continue(self.record):
             await self.machine.remove(self.workspace)
 
+    async def fail(self, error: Exception) -> None:
+        """End it as failed before anything was done."""
+        await self.toolbox.close()
+        await self._end.fail(error)
+
     async def _steps(self) -> None:
         if self.record.phase != "new":
             await self.machine.fit_again(self.attempt.agent)
@@ -113,7 +114,7 @@ class AttemptRunner:
         )
         if taken.left:
             self._keep_workspace(taken.left)
-        wrong = artifacts.collect(self.events, self.node, self.machine, self.workspace, self.host.state)
+        wrong = await artifacts.collect(self.events, self.node, self.machine, self.workspace, self.host.state)
         for words in wrong:
             self._say(words)
         if taken.saved:
@@ -221,7 +222,7 @@ class AttemptRunner:
         lost = Failure("crash", "corral was ended while it worked; its work is kept")
         self.record.outcome, self.attempt.error = "stopped", lost
         self.attempt.cost = self.events.budget.lost_cost()
-        if self.machine.has(self.workspace):
+        if await self.machine.has(self.workspace):
             await self._collect()
         await self._end.over(Verdict("stopped", lost))
 
@@ -245,18 +246,3 @@ class AttemptRun(Protocol):
 
 
 AttemptFactory = Callable[[AttemptRecord, Node], AttemptRun]
-
-
-def local_attempts(plan: RunPlan, toolbox_context: RunContext) -> AttemptFactory:
-    """Return what carries out attempts of a run in this process."""
-    store = toolbox_context.store
-    repository = repository_of(plan, store.folder)
-
-    def make_attempt_run(record: AttemptRecord, node: Node) -> AttemptRun:
-        host = host_of(plan, node.task, repository, store.folder, record)
-        where = AttemptMachine(LocalMachine(host), host)
-        attempt_events = AttemptEvents(record, store, toolbox_context.listen, node.task)
-        toolbox = AttemptToolbox(toolbox_context, attempt_events, node, where)
-        return AttemptRunner(attempt_events, node, toolbox_context.connect_agent, where, toolbox)
-
-    return make_attempt_run

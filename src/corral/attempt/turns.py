@@ -16,7 +16,8 @@ from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import load_trusted_settings
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.machines import resolved_agent, scope
-from corral.machines.host import AgentListeners, Host
+from corral.machines.agent_output import AgentListeners
+from corral.machines.host import Host
 from corral.machines.resolved_agent import ResolvedAgent, resolve_agent
 from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
@@ -225,7 +226,7 @@ class Turns:
         number = facts.summaries + 1
         place = f"condensed/steps-{number}.md"
         steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
-        self._machine.put(scene.workspace, place, steps)
+        await self._machine.put(scene.workspace, place, steps)
         self.host.keep(f"summary-{number}.md", text)
         self._take_steers()
         self.events.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, structs
 
-from corral.config.settings import Defaults, NotifySettings, TelemetrySettings
+from corral.config.settings import Defaults, MachineProfile, NotifySettings, TelemetrySettings
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
@@ -40,6 +40,7 @@ TABLES: dict[str, type[Struct]] = {
     "budget": BudgetTable,
     "notify": NotifySettings,
     "telemetry": TelemetrySettings,
+    "machines.*": MachineProfile,
     "mcp.*": McpProfile,
     "hooks": Hook,
     "defaults": Defaults,
@@ -57,6 +58,7 @@ CALLED = {
         "command": "setup", "net": "setup_net", "snapshot_seconds": "snapshot", "collect_seconds": "collect",
     },
     "evidence": {"choice_deadline_seconds": "choice_deadline"},
+    "machines.*": {"lease_seconds": "lease"},
 }  # fmt: skip
 #: Fields that no file sets: the loader fills them in.
 NOT_SET = {
@@ -146,7 +148,7 @@ class SettingsFile:
         for name in LISTS:
             for table in self.entries(name):
                 self.check(table, (name,), KEYS[name])
-        for kind in ("agents", "mcp", "accounts"):
+        for kind in ("agents", "mcp", "accounts", "machines"):
             for name, table in self.table(kind).items():
                 if not isinstance(table, dict):
                     raise BadRequest(f"{self.where(kind, name)}: `{kind}.{name}` is a table")

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from corral.config import policies
+from corral.config.durations import duration
 from corral.config.files import COUNTING, POWERFUL, SettingsFile, channels, convert
 from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.config.policies import budget_of, scopes_of
-from corral.config.settings import Config, NotifySettings, TelemetrySettings
+from corral.config.settings import Config, MachineProfile, NotifySettings, TelemetrySettings
 from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
 from corral.model.errors import BadRequest, shorten_name
 
@@ -32,6 +33,7 @@ ERROR_CLASSES = (
     "bad_output", "crash",
 )  # fmt: skip
 MOST_PATTERN = 500
+NO_MACHINES = ("any", "here", "local")  #: words that mean others where a machine is asked for
 ERROR_LINE = 200  #: characters of a line that are looked at
 MOST_WAYS = 100_000  #: in which a pattern may try to fit at one place of a line; two open repeats need 40,000
 
@@ -190,6 +192,27 @@ def mcp_of(file: SettingsFile) -> dict[str, McpProfile]:
     return found
 
 
+def machines_of(file: SettingsFile) -> dict[str, MachineProfile]:
+    """Read the machines on which attempts may run."""
+    found: dict[str, MachineProfile] = {}
+    for name, table in cast("dict[str, dict[str, Any]]", file.table("machines")).items():
+        where = file.where("machines", name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}", name) or name in NO_MACHINES:
+            raise BadRequest(f"{where}: `{name}` is no name for a machine", hint="letters, digits, . - _; not `any`")
+        known = dict(table)
+        if "lease" in table:
+            lease = duration(str(table["lease"]), f"[machines.{name}] lease")
+            known["lease_seconds"] = lease
+            del known["lease"]
+        found[name] = convert(known, MachineProfile, file, f"machines.{name}")
+        if not found[name].command or not all(found[name].command):
+            hint = 'command = ["ssh", "box1", "corral", "host"]'
+            raise BadRequest(f"{where}: [machines.{name}] has no command", hint=hint)
+        if found[name].slots < 1:
+            raise BadRequest(f"{file.where('machines', name, 'slots')}: slots is 1 or more")
+    return found
+
+
 def load(repo: Path | None, *, trusted: str | None = None) -> Config:
     """Read both files; the repository's adds and narrows, and its powerful keys need trust.
 
@@ -243,6 +266,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
         routing=(*policies.routing(mine), *policies.routing(theirs)),
         complexity=policies.complexity(mine, theirs),
         forge=forge,
+        machines=machines_of(mine),
         trusted=trusted is not None,
         untrusted=untrusted,
     )
@@ -250,7 +274,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
 
 def _refuse_private(theirs: SettingsFile) -> None:
     """Refuse what a repository has no say in."""
-    for name in ("notify", "accounts", "telemetry"):
+    for name in ("notify", "accounts", "telemetry", "machines"):
         if name in theirs.tables:
             raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {user_file()}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -10,6 +11,7 @@ from corral.model import (
     ComplexityTable,
     CondensePolicy,
     EvidenceRules,
+    Level,
     RetryPolicy,
     RoutingRule,
     ScopeSource,
@@ -60,6 +62,26 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True):
     otlp: str | None = None  #: the address of an OpenTelemetry collector
 
 
+class MachineProfile(Struct, frozen=True, kw_only=True):
+    """A machine on which attempts may run; `[machines.NAME]` of config.toml."""
+
+    #: any program that gives us stdin and stdout of `corral host`, as `["ssh", "box1", "corral", "host"]`
+    command: tuple[str, ...] = ()
+    #: attempts at once, of all your runs
+    slots: int = 4
+    #: what a node may ask for: `machine: {arch: arm64}`
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: `never`: keys stay here and requests to the provider are relayed; `send`: an agent whose provider cannot be
+    #: relayed gets its key there
+    keys: Literal["never", "send"] = "never"
+    #: `copy`: an agent that works by a login gets a copy of it there, for the time of its attempt
+    logins: Literal["never", "copy"] = "never"
+    #: the least sandbox level there
+    sandbox: Level = "strict"
+    #: how long attempts there go on without a word from here, as `60s`, `5m`
+    lease_seconds: float = 60.0
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """What holds for this person in this repository."""
 
@@ -83,6 +105,7 @@ class Config(Struct, frozen=True, kw_only=True):
     forge: ForgeSettings = ForgeSettings()
     trusted: bool = False  #: the person trusts the repository's file and what it starts
     changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the person trusted it
+    machines: Mapping[str, MachineProfile] = field(default_factory=dict[str, MachineProfile])  #: the user's file only
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
     def refusal(self, what: str, otherwise: str) -> Untrusted:

@@ -65,12 +65,12 @@ class ActiveRuns:
             await self._stop_left(run)
 
     async def _execute_loop(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
-        from corral.attempt.runner import local_attempts  # noqa: PLC0415
+        from corral.attempt.placement import place_attempts  # noqa: PLC0415
         from corral.engine import base_pins  # noqa: PLC0415
         from corral.engine.run_loop import RunLoop  # noqa: PLC0415
 
         run = record.id
-        place = local_attempts(record.plan, self._run_context(run, listen))
+        place = place_attempts(record.plan, self._run_context(run, listen))
         drive = RunLoop(run, self._owner, self._store, place, listen)
         drive.patient = patient
         drive.merge_with(self._land)

@@ -108,6 +108,7 @@ class Orders:
 
 async def end_left(state: Path, plan: RunPlan, records: Sequence[AttemptRecord]) -> list[str]:
     """End the processes of attempts that this process has taken over; return the attempts that still had some."""
+    records = [record for record in records if record.attempt.machine is None]  # others hold them by a lease
     left = [record for record in records if process_identity.has_processes(record.attempt.id)]
     await asyncio.gather(*(_keep(state, plan, record) for record in left if record.phase == "working"))
     for record in records:

@@ -8,12 +8,12 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, structs
 
 from corral.machines import scope as scoping
 from corral.machines.logs import CutStream, Log, Tail
-from corral.machines.network import Network
 from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.errors import CorralError
@@ -41,6 +41,20 @@ exit $code"""
 
 def _ignore_line(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
     """Hear no single lines: the log and its tail are enough."""
+
+
+class BoxNetwork(Protocol):
+    """What one box is connected to, as whoever builds and watches the box sees it."""
+
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def open(self) -> bool: ...
+    @property
+    def listeners(self) -> tuple[int, ...]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    def serve(self, start: ProcessStart, talk: ProcessControl) -> contextlib.AbstractAsyncContextManager[None]: ...
 
 
 class BoxedProgram(Struct, frozen=True, kw_only=True):
@@ -97,7 +111,7 @@ class Boxes:
         made: Workspace,
         folder: Path,
         *,
-        network: Network | None = None,
+        network: BoxNetwork | None = None,
         env: Mapping[str, str] | None = None,
         readable: Sequence[Path] = (),
         writable: tuple[Path, ...] = (),
@@ -150,7 +164,7 @@ class Boxes:
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
     async def follow(
-        self, program: BoxedProgram, box: Box, limits: ProcessLimits, network: Network, talk: ProcessControl
+        self, program: BoxedProgram, box: Box, limits: ProcessLimits, network: BoxNetwork, talk: ProcessControl
     ) -> Exit:
         """Run a program in its box to its end or to a limit."""
         made = confine(program.argv, box, self.level, tag=self._attempt, stdin=program.stdin, wrapped=program.wrapped)
@@ -200,7 +214,7 @@ class Kept(Struct, frozen=True):
 
     log: Log
     tail: Tail
-    network: Network
+    network: BoxNetwork
 
 
 class WatchedCommand(Struct, frozen=True):

@@ -10,13 +10,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import structs
 
 from corral.machines import boxes
 from corral.machines.boxes import MOST_COUNTED, MOST_LEFT, Kept, WatchedCommand
+from corral.machines.calls import CheckOrder, LaidFile
 from corral.machines.logs import Log, Tail
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import ENCODER, CheckObservation, CheckResult, Report, TestOrder
@@ -48,6 +50,18 @@ _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
+class LaidFiles(Protocol):
+    """Files that are laid over a checkout before its checks begin."""
+
+    async def lay(self, made: Workspace) -> list[str]:
+        """Lay them; return their paths."""
+        ...
+
+    def files(self) -> Sequence[LaidFile]:
+        """Return them, to be laid on another machine."""
+        ...
+
+
 async def run(
     host: WorkspaceHost, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
 ) -> list[CheckResult]:
@@ -61,19 +75,25 @@ async def observe(
     commit: str | None,
     checks: Sequence[str],
     told: Callable[[CheckResult], None],
-    lay: Callable[[Workspace], Awaitable[list[str]]] | None = None,
+    lay: LaidFiles | None = None,
 ) -> list[CheckObservation]:
     """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards.
 
     `lay` puts files into the checkout before the checks begin, and returns their paths.
     """
+    if host.elsewhere:
+        order = _order(host, folder, commit, checks, lay)
+        seen = list(await host.elsewhere.observe(order))
+        for each in seen:
+            told(each.result)
+        return seen
     found: list[CheckObservation] = []
     cache, host.boxes.cache = host.boxes.cache, None  # what an agent left there must not sway its checks
     try:
         made = await host.make(folder, commit)
         names = await _files(host, commit)
         if lay is not None:
-            names += await lay(made)
+            names += await lay.lay(made)
         before = await asyncio.to_thread(left_files.marks, made.tree, names)
         listed = await asyncio.to_thread(left_files.list_files, made.tree, side_effects.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
@@ -89,6 +109,20 @@ async def observe(
         host.boxes.cache = cache
         await checkout.remove(folder)
     return found
+
+
+def _order(
+    host: WorkspaceHost, folder: Path, commit: str | None, checks: Sequence[str], lay: LaidFiles | None
+) -> CheckOrder:
+    return CheckOrder(
+        workspace=folder.name,
+        beside=host.beside_name,
+        commit=commit,
+        checks=tuple(checks),
+        order=host.order,
+        limit_seconds=host.task.time_limit_seconds if host.beside_name else None,
+        laid=tuple(lay.files()) if lay else (),
+    )
 
 
 async def _files(host: WorkspaceHost, commit: str | None) -> list[str]:

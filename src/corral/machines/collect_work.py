@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import structs
 
@@ -28,17 +29,27 @@ NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
 
 
-async def snapshot(host: WorkspaceHost, made: Workspace) -> str | None:
-    """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
+async def make_snapshot(host: WorkspaceHost, made: Workspace) -> Path:
+    """Lay a bundle of what the workspace holds now beside it, if anything is new; return the folder it is in."""
     place = made.tree.parent / "snap"
     place.mkdir(mode=0o700, exist_ok=True)
     box = host.boxes.box(made, made.tree.parent, writable=(place,))
     box = structs.replace(box, file_mb=None, cpu_seconds=None, processes=None)  # its user may have too many already
+    hidden_refs.prepare(made, place, host.owner)
+    await host.boxes.aside(hidden_refs.command(place, host.base), box, "be kept")
+    return place
+
+
+async def take_snapshot(host: WorkspaceHost, place: Path) -> str | None:
+    """Take what `make_snapshot` laid there, under a hidden ref; None where nothing is new since the last time."""
+    async with host.repository_lock():
+        return await hidden_refs.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
+
+
+async def snapshot(host: WorkspaceHost, made: Workspace) -> str | None:
+    """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
     async with host.snapping:
-        hidden_refs.prepare(made, place, host.owner)
-        await host.boxes.aside(hidden_refs.command(place, host.base), box, "be kept")
-        async with host.repository_lock():
-            return await hidden_refs.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
+        return await take_snapshot(host, await make_snapshot(host, made))
 
 
 async def before_end(host: WorkspaceHost, made: Workspace) -> None:
@@ -49,16 +60,16 @@ async def before_end(host: WorkspaceHost, made: Workspace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keep_snapshots(host: WorkspaceHost, made: Workspace) -> AsyncGenerator[None]:
+async def keep_snapshots(host: WorkspaceHost, keep: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
     """Make snapshots from time to time; one that fails is no reason to stop the agent."""
 
-    async def keep() -> None:
+    async def keep_on() -> None:
         while True:
             await asyncio.sleep(host.plan.setup.snapshot_seconds)
             with contextlib.suppress(CorralError, OSError):
-                await snapshot(host, made)
+                await keep()
 
-    active = asyncio.create_task(keep())
+    active = asyncio.create_task(keep_on())
     try:
         yield
     finally:
@@ -66,32 +77,79 @@ async def keep_snapshots(host: WorkspaceHost, made: Workspace) -> AsyncGenerator
         await asyncio.gather(active, return_exceptions=True)
 
 
+class WorkPlaces(Protocol):
+    """Where the work of one attempt can be found, in three ways; each returns a folder of this machine."""
+
+    async def boxed(self) -> Path | None:
+        """Return what was collected in the agent's own box; None: nothing was."""
+        ...
+
+    async def alone(self) -> Path:
+        """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
+        ...
+
+    async def files(self) -> Path:
+        """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
+        ...
+
+
+class LocalPlaces:
+    """The work in a workspace of this machine."""
+
+    def __init__(self, host: WorkspaceHost, folder: Path) -> None:
+        self._host, self._out = host, folder / "out"
+        self._made = checkout.read_workspace(folder / "work")
+
+    async def boxed(self) -> Path | None:
+        return self._out if (self._out / "done").exists() and (self._out / "work.bundle").exists() else None
+
+    async def alone(self) -> Path:
+        host, made = self._host, self._made
+        await checkout.restore_git_folder(host.repository, host.base, made.tree, host.attempt, host.owner)
+        command = collecting.collect_command(made, message(host), host.base, empty_folder(self._out))
+        await _aside(host, made, command, self._out)
+        return self._out
+
+    async def files(self) -> Path:
+        place = self._made.tree.parent / "files"
+        await checkout.remove(place)
+        place.mkdir(mode=0o700)
+        hidden_refs.prepare(self._made, place, self._host.owner, alone=True)
+        command = hidden_refs.files_command(place, self._host.base)
+        await _aside(self._host, structs.replace(self._made, modules=()), command, place)
+        return place
+
+
 async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> CollectedWork:
+    """Take all the work in a workspace of this machine into the repository."""
+    made = checkout.read_workspace(folder / "work")
+    return await collect_from(host, LocalPlaces(host, folder), made, node, run)
+
+
+async def collect_from(host: WorkspaceHost, places: WorkPlaces, made: Workspace, node: str, run: str) -> CollectedWork:
     """Take all the agent's work into the repository; where its own history cannot be taken, its files alone.
 
     Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
     its files by a git that reads nothing of the agent's .git.
     """
-    made, out = checkout.read_workspace(folder / "work"), folder / "out"
     references = [names.hidden_ref(host.attempt), "refs/heads/" + names.branch(run, node, host.attempt)]
     troubles: list[CorralError | OSError] = []
-    if (out / "done").exists() and (out / "work.bundle").exists():
-        try:
+    try:
+        if out := await places.boxed():
             taken = await _take(host, made, out, references)
             if taken.commit or taken.saved:  # an agent can write a bundle that holds nothing
                 return taken
-        except (CorralError, OSError) as error:
-            troubles.append(error)
+    except (CorralError, OSError) as error:
+        troubles.append(error)
     try:
-        await _collect_alone(host, made, out)
-        return await _take(host, made, out, references)
+        return await _take(host, made, await places.alone(), references)
     except (CorralError, OSError) as error:
         troubles.append(error)
     first = troubles[0]
     if _is_out_of_space(first):
         raise first
     try:
-        return await _files_alone(host, made, references, str(first))
+        return await _take_files(host, await places.files(), references, str(first))
     except (CorralError, OSError) as error:
         raise first from error
 
@@ -102,20 +160,7 @@ async def _take(host: WorkspaceHost, made: Workspace, out: Path, references: Seq
     return structs.replace(taken, left=collecting.omissions(out))
 
 
-async def _collect_alone(host: WorkspaceHost, made: Workspace, out: Path) -> None:
-    """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
-    await checkout.restore_git_folder(host.repository, host.base, made.tree, host.attempt, host.owner)
-    command = collecting.collect_command(made, message(host), host.base, empty_folder(out))
-    await _aside(host, made, command, out)
-
-
-async def _files_alone(host: WorkspaceHost, made: Workspace, references: Sequence[str], reason: str) -> CollectedWork:
-    """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
-    place = made.tree.parent / "files"
-    await checkout.remove(place)
-    place.mkdir(mode=0o700)
-    hidden_refs.prepare(made, place, host.owner, alone=True)
-    await _aside(host, structs.replace(made, modules=()), hidden_refs.files_command(place, host.base), place)
+async def _take_files(host: WorkspaceHost, place: Path, references: Sequence[str], reason: str) -> CollectedWork:
     left = (f"its own commits, its files alone were: {reason}", *collecting.omissions(place))
     async with host.repository_lock():
         commit = await hidden_refs.take_files(host.repository, place, references, host.base)

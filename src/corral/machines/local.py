@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from corral.machines import collect_work, workspace_host, workspace_tools
-from corral.machines.host import AgentListeners, Host
+from corral.machines.agent_output import AgentListeners
+from corral.machines.host import Host
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
@@ -62,20 +63,20 @@ class LocalMachine:
     async def lend(self, workspace: str, commit: str) -> None:
         await self._host.lend(self._folder(workspace), commit)
 
-    def has(self, workspace: str, path: str = "") -> bool:
+    async def has(self, workspace: str, path: str = "") -> bool:
         tree = self._tree(workspace)
         return (tree / path).is_file() if path else tree.exists()
 
-    def read(self, workspace: str, path: str, most: int) -> bytes | None:
+    async def read(self, workspace: str, path: str, most: int) -> bytes | None:
         return checkout.read_below(self._tree(workspace), path, most)
 
-    def put(self, workspace: str, path: str, content: bytes) -> None:
+    async def put(self, workspace: str, path: str, content: bytes) -> None:
         workspace_host.put_file(self._host, self._folder(workspace), path, content)
 
-    def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+    async def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
         return workspace_host.home_files(self._host, self._folder(workspace), folders, most_bytes)
 
-    def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
+    async def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
         home = self._folder(workspace) / "home"
         return [
             Drop(
@@ -86,7 +87,7 @@ class LocalMachine:
             for name in left_files.plain_files(home, folder, most)
         ]
 
-    def take_drop(self, workspace: str, folder: str, name: str) -> None:
+    async def take_drop(self, workspace: str, folder: str, name: str) -> None:
         left_files.take_away(self._folder(workspace) / "home", folder, name)
 
     def path_of(self, workspace: str) -> str:
@@ -134,11 +135,14 @@ class LocalMachine:
     async def collect(self, workspace: str, node: str, run: str) -> CollectedWork:
         return await collect_work.collect(self._host, self._folder(workspace), node, run)
 
-    def forget_logins(self, workspace: str) -> None:
+    async def forget_logins(self, workspace: str) -> None:
         workspace_host.forget_logins(self._host, self._folder(workspace))
 
     async def remove(self, workspace: str) -> None:
         await checkout.remove(self._folder(workspace))
+
+    async def close(self) -> None:
+        """Keep nothing open: there is nothing."""
 
     def _folder(self, workspace: str) -> Path:
         return self._host.state / "workspaces" / workspace

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from corral.machines.host import AgentListeners
+from corral.machines.agent_output import AgentListeners
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
 from corral.machines.tool_calls import ProgramTool
@@ -86,27 +86,27 @@ class Machine(Protocol):
         """Let a workspace see what one more commit reaches."""
         ...
 
-    def has(self, workspace: str, path: str = "") -> bool:
+    async def has(self, workspace: str, path: str = "") -> bool:
         """Tell whether there is such a workspace, or such a file in it."""
         ...
 
-    def read(self, workspace: str, path: str, most: int) -> bytes | None:
+    async def read(self, workspace: str, path: str, most: int) -> bytes | None:
         """Return a file of a workspace; None where there is none, or one that is too large."""
         ...
 
-    def put(self, workspace: str, path: str, content: bytes) -> None:
+    async def put(self, workspace: str, path: str, content: bytes) -> None:
         """Lay a file into the agent's home, without secrets."""
         ...
 
-    def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
+    async def home_files(self, workspace: str, folders: Sequence[str], most_bytes: int) -> dict[str, bytes] | None:
         """Return the files in folders of the agent's home, without secrets; None if they are too many or too long."""
         ...
 
-    def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
+    async def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
         """Return what the agent left in a folder of its home."""
         ...
 
-    def take_drop(self, workspace: str, folder: str, name: str) -> None:
+    async def take_drop(self, workspace: str, folder: str, name: str) -> None:
         """Remove what was taken from there."""
         ...
 
@@ -151,10 +151,14 @@ class Machine(Protocol):
         """Take all the agent's work into the repository."""
         ...
 
-    def forget_logins(self, workspace: str) -> None:
+    async def forget_logins(self, workspace: str) -> None:
         """Remove a user's login from a workspace that stays."""
         ...
 
     async def remove(self, workspace: str) -> None:
         """Remove a workspace."""
+        ...
+
+    async def close(self) -> None:
+        """Know that the attempt is over here: nothing more is asked for it."""
         ...

@@ -33,6 +33,70 @@ PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
 ASK_SECONDS = 30.0
 
 
+class ProgramSearch(Struct, frozen=True):
+    """Where the programs of an agent are looked for on this machine."""
+
+    agent: str
+    install: str  #: what installs it
+    folder: str = ""  #: what its relative paths mean
+
+    def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
+        """Return the argv to start and what must be readable for it."""
+        words = list(command.argv)
+        folder = Path(self.folder) if self.folder else None
+        if words[0] in PLAYERS:
+            program, player = Path(os.path.realpath(sys.executable)), PLAYERS[words[0]]
+            argv = [str(program), "-IS", str(player), str(Path(words[1]).absolute()), *words[2:]]
+            return argv, [*program_files.needs(program, os.environ), player, Path(words[1]).absolute()]
+        if words[0] == LOOP:
+            program = _with_loop(self.agent)
+            # Isolated: nothing that lies in the workspace is taken for a module of ours.
+            return [str(program), "-I", "-m", "corral.boxed.loop", *words[1:]], [
+                *program_files.needs(program, os.environ),
+                PACKAGE,
+            ]
+        program = self.find(words[0])
+        shown = program_files.needs(program, os.environ)
+        place = _script_place(words, folder)
+        if place:
+            script = (folder or Path.cwd()) / words[place]
+            words[place] = str(script)
+            shown.append(script)
+        started = [path for name in command.programs for path in program_files.needs(Path(name).absolute(), os.environ)]
+        return [str(program), *words[1:]], [*shown, *started]
+
+    def search(self, command: Command) -> list[str]:
+        """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
+        if command.argv[0].startswith("corral:"):
+            return []
+        found = program_files.interpreter(self.find(command.argv[0]).resolve(), os.environ)
+        return [str(found.parent)] if found and not program_files.is_system(found) else []
+
+    def find(self, name: str) -> Path:
+        found = program_files.find(name, os.environ, Path(self.folder) if self.folder else None)
+        if found is None:
+            raise BadRequest(
+                f"the agent `{self.agent}` is not installed: there is no program `{name}`",
+                hint=f'{self.install}; or name it: [agents.{_key(self.agent)}] program = "..."'
+                if self.install
+                else "look at its `command`",
+            )
+        return found
+
+    def scripts(self, command: Command) -> dict[int, Path]:
+        """Return the words of a command that name a file of this machine which it plays, reads or is."""
+        words = list(command.argv)
+        folder = Path(self.folder) if self.folder else None
+        if words[0] in PLAYERS:
+            return {1: Path(words[1]).absolute()}
+        found: dict[int, Path] = {}
+        if "/" in words[0] and not Path(words[0]).expanduser().is_absolute():
+            found[0] = self.find(words[0])
+        if place := _script_place(words, folder):
+            found[place] = (folder or Path.cwd()) / words[place]
+        return found
+
+
 class ResolvedAgent(Struct, frozen=True):
     """An agent, ready for this machine."""
 
@@ -49,7 +113,7 @@ class ResolvedAgent(Struct, frozen=True):
 
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         """Return the argv to start and what must be readable for it, and for the servers it starts itself."""
-        argv, shown = self._resolve(command)
+        argv, shown = self.programs.resolve(command)
         return argv, [*shown, *(path for found in self._server_commands().values() for path in found[1])]
 
     def login_file(self, name: str) -> Path | None:
@@ -103,51 +167,16 @@ class ResolvedAgent(Struct, frozen=True):
             found[name] = [str(program), *words], shown
         return found
 
-    def _resolve(self, command: Command) -> tuple[list[str], list[Path]]:
-        words = list(command.argv)
-        folder = Path(self.profile.folder) if self.profile.folder else None
-        if words[0] in PLAYERS:
-            program, player = Path(os.path.realpath(sys.executable)), PLAYERS[words[0]]
-            argv = [str(program), "-IS", str(player), str(Path(words[1]).absolute()), *words[2:]]
-            return argv, [*program_files.needs(program, os.environ), player, Path(words[1]).absolute()]
-        if words[0] == LOOP:
-            program = _with_loop(self.name)
-            # Isolated: nothing that lies in the workspace is taken for a module of ours.
-            return [str(program), "-I", "-m", "corral.boxed.loop", *words[1:]], [
-                *program_files.needs(program, os.environ),
-                PACKAGE,
-            ]
-        program = self.program(words[0])
-        shown = program_files.needs(program, os.environ)
-        place = _script_place(words, folder)
-        if place:
-            script = (folder or Path.cwd()) / words[place]
-            words[place] = str(script)
-            shown.append(script)
-        started = [path for name in command.programs for path in program_files.needs(Path(name).absolute(), os.environ)]
-        return [str(program), *words[1:]], [*shown, *started]
-
     def search(self, command: Command) -> list[str]:
         """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
-        if command.argv[0].startswith("corral:"):
-            return []
-        found = program_files.interpreter(self.program(command.argv[0]).resolve(), os.environ)
-        return [str(found.parent)] if found and not program_files.is_system(found) else []
+        return self.programs.search(command)
 
     def program(self, name: str) -> Path:
-        if name == LOOP:
-            return self._ready_loop()
-        folder = Path(self.profile.folder) if self.profile.folder else None
-        found = program_files.find(name, os.environ, folder)
-        if found is None:
-            install = self.agent.facts.install
-            raise BadRequest(
-                f"the agent `{self.name}` is not installed: there is no program `{name}`",
-                hint=f'{install}; or name it: [agents.{_key(self.name)}] program = "..."'
-                if install
-                else "look at its `command`",
-            )
-        return found
+        return self._ready_loop() if name == LOOP else self.programs.find(name)
+
+    @property
+    def programs(self) -> ProgramSearch:
+        return ProgramSearch(self.name, self.agent.facts.install, self.profile.folder)
 
     def _ready_loop(self) -> Path:
         """Return the loop's interpreter if there is a model it can ask, as far as that shows from here."""

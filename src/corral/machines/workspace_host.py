@@ -9,16 +9,18 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import structs
 
 from corral.machines import boxes, scope
 from corral.machines.boxes import Boxes, Kept
+from corral.machines.calls import CheckOrder, LaidFile, LineAnswer, LineOrder
 from corral.machines.logs import Log, Tail
 from corral.machines.network import Network
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
-from corral.model import Level, Net, RunPlan, TestOrder
+from corral.model import CheckObservation, Level, Net, RunPlan, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.flow import Task
 from corral.rules.text.redact import Redactor, likely_secrets
@@ -40,6 +42,13 @@ MOST_SKILL_FILE = 64 << 20
 MOST_FILES = 500  #: of a conversation
 
 
+class CheckMachine(Protocol):
+    """Another machine that runs checks of one attempt."""
+
+    async def observe(self, order: CheckOrder) -> Sequence[CheckObservation]: ...
+    async def run_line(self, order: LineOrder) -> LineAnswer: ...
+
+
 def _unsaid(_: str) -> None:
     """Say nothing."""
 
@@ -58,6 +67,9 @@ class WorkspaceHost:
         self.boxes = Boxes(self.level, attempt, self.stop)
         self.redactor = Redactor(likely_secrets(os.environ))
         self.snapping = asyncio.Lock()
+        self.copied: Sequence[LaidFile] | None = None  #: ignored files that came along; None: the repository's own
+        self.elsewhere: CheckMachine | None = None  #: where its checks run; None: here
+        self.beside_name: str | None = None  #: of a host beside an attempt's own
         self.order: TestOrder | None = None  #: which tests its checks run; None: all
 
     def beside(self, name: str, time_limit_seconds: float | None = None) -> WorkspaceHost:
@@ -68,7 +80,8 @@ class WorkspaceHost:
         other = WorkspaceHost(self.plan, task, self.repository, self.state, beside_name(self.attempt, name))
         other.base, other.stop, other.logs, other.redactor = self.base, self.stop, self.logs, self.redactor
         other.boxes = Boxes(self.level, other.attempt, self.stop)
-        other.boxes.fitted = self.boxes.fitted
+        other.boxes.fitted, other.copied = self.boxes.fitted, self.copied
+        other.elsewhere, other.beside_name = self.elsewhere, name
         return other
 
     # --- the workspace
@@ -104,10 +117,21 @@ class WorkspaceHost:
         person, address = await self.repository.identity()  # for repositories that an agent makes itself
         settings = f"[user]\n\tname = {_quote(person)}\n\temail = {_quote(address)}\n"
         workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
-        await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self.owner)
+        await self._copy_ignored(made)
         if self.plan.setup.command:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
+
+    async def _copy_ignored(self, made: Workspace) -> None:
+        if self.copied is None:
+            await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self.owner)
+            return
+        laid = [
+            file.name
+            for file in self.copied
+            if workspace.lay_ignored(made.tree, file.name, io.BytesIO(file.content), self.owner, file.mode & 0o777)
+        ]
+        workspace.exclude_copied(made.tree, laid)
 
     async def lend(self, folder: Path, commit: str) -> None:
         """Let a workspace see what one more commit reaches: work that was handed to its agent."""
@@ -207,7 +231,7 @@ def _report_nothing(host: str, port: int, allowed: bool, reason: str) -> None:  
 
 def fill_home(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resolved: ResolvedAgent) -> None:
     """Lay files into HOME, and a copy of the login beside them."""
-    for name, content in {**_put_skills(host.task), **_handed_files(host.task), **files}.items():
+    for name, content in {**task_files(host.task), **files}.items():
         workspace.write_below(home, name, io.BytesIO(content), host.owner)
     for name in resolved.agent.facts.login:  # the login alone, never the person's own folder
         source = resolved.login_file(name)
@@ -242,6 +266,11 @@ def forget_logins(host: WorkspaceHost, folder: Path) -> None:
     """Take a person's login out of a workspace that stays."""
     for name in host.logins:
         workspace.remove_below(folder / "home", name)
+
+
+def task_files(task: Task) -> dict[str, bytes]:
+    """Return the files that come with a task, as they are to lie in HOME."""
+    return {**_put_skills(task), **_handed_files(task)}
 
 
 def _put_skills(task: Task) -> dict[str, bytes]:

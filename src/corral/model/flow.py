@@ -37,6 +37,10 @@ def known_as(agent: str, account: str | None) -> str:
     return f"{agent}@{account}" if account else agent
 
 
+#: The name of a machine, `any`, or labels that one must have; None: here.
+MachineWish = str | Mapping[str, str] | None
+
+
 class AgentChoice(Struct, frozen=True):
     """An agent by name, with the model it is to use, and the account of it that is to be used."""
 
@@ -156,6 +160,7 @@ class Node(Struct, frozen=True, kw_only=True):
     reader: AgentChoice | None = None  #: who reads each change once more; may only lower its grade
     reduce: Reducer | None = None  #: how the outputs of its items or lanes become one
     share: float | None = None  #: of the flow's budget, between 0 and 1
+    machine: MachineWish = None  #: where its attempts run
 
     @property
     def fans_out(self) -> bool:

@@ -52,6 +52,7 @@ class Request(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     base: str | None = None
     with_changes: bool = False  #: start from the checkout as it is, with what is not committed
+    machine: str | None = None  #: a machine of the settings, or `any`; None: here
     require: Level | None = None  #: None: strict, or on macOS seatbelt
     unsandboxed: bool = False
     trust: bool = False

@@ -22,6 +22,7 @@ class Attempt(Struct, kw_only=True):
     number: int = field(name="try", default=1)
     retry_of: str | None = None
     fallback_of: str | None = None
+    machine: str | None = None  #: where it ran; None: here
     revises: str | None = None  #: the attempt that it goes on from, after a review
     agent: str
     account: str | None = None  #: of its agent: the one that settings or the person name

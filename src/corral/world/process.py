@@ -434,3 +434,35 @@ def _kill(process: asyncio.subprocess.Process, start: ProcessStart) -> None:
             process.send_signal(signal.SIGCONT)
         else:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+class PipedProgram(Struct, frozen=True):
+    """A program that may outlive us, and the ends of its pipes that are ours."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+def start_piped(argv: Sequence[str], env: Mapping[str, str]) -> PipedProgram:
+    """Start a program in a session of its own, connected by pipes; closing them is all that tells it to leave."""
+    try:
+        left = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CorralError(f"cannot start {argv[0]}: {error.strerror}", hint="is it installed?") from error
+    _LEFT[:] = [each for each in _LEFT if each.poll() is None]
+    _LEFT.append(left)
+    pipes = (left.stdin, left.stdout, left.stderr)
+    ours = [os.dup(pipe.fileno()) for pipe in pipes if pipe]
+    for pipe in pipes:
+        if pipe:
+            pipe.close()
+    return PipedProgram(left.pid, *ours)

@@ -63,7 +63,7 @@ class FileMail:
         finally:
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)
-        self._send(last=True)
+        await self._send(last=True)
 
     def acknowledge(self) -> None:
         """Acknowledge what was delivered: its agent has ended well."""
@@ -77,45 +77,45 @@ class FileMail:
                 await self._carry()
 
     async def _carry(self) -> None:
-        self._send(last=False)
+        await self._send(last=False)
         if self._outputs_shown is not None and self._mail.waiting() <= len(self._delivered):
             return
         for message in await self._mail.take(MOST_TAKEN, 0.0, LONGEST_LEASE_SECONDS):
-            self._deliver(message)
-        self._show_outputs()
+            await self._deliver(message)
+        await self._show_outputs()
 
-    def _show_outputs(self) -> None:
+    async def _show_outputs(self) -> None:
         """Put there what others have said last; looked at when it starts and when a letter comes, for it takes time."""
         self._outputs_shown = self._outputs_shown or set()
         for state, attempt in self._results.finished_nodes()[:MOST_OUTPUTS]:
             if state.id not in self._outputs_shown:
                 self._outputs_shown.add(state.id)
                 ending = "txt" if isinstance(attempt.output, str) else "json"
-                self._put(f"{OUTPUTS}/{_plain(state.id)}.{ending}", text_of(attempt.output).encode())
+                await self._put(f"{OUTPUTS}/{_plain(state.id)}.{ending}", text_of(attempt.output).encode())
 
-    def _deliver(self, message: ReceivedMail) -> None:
-        self._put(f"{INBOX}/{message.id:06d}.json", msgspec.json.format(ENCODER.encode(message), indent=1))
+    async def _deliver(self, message: ReceivedMail) -> None:
+        await self._put(f"{INBOX}/{message.id:06d}.json", msgspec.json.format(ENCODER.encode(message), indent=1))
         self._delivered.append(message.id)
 
-    def _send(self, *, last: bool) -> None:
-        for drop in self._machine.drops(self._workspace, OUTBOX, MOST_AT_ONCE, MOST_FILE_BYTES):
+    async def _send(self, *, last: bool) -> None:
+        for drop in await self._machine.drops(self._workspace, OUTBOX, MOST_AT_ONCE, MOST_FILE_BYTES):
             try:
                 draft = msgspec.json.decode(drop.content, type=_MailDraft)
                 self._mail.send(draft.to, draft.text, draft.priority, draft.thread)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if not last and drop.age_seconds < HALF_WRITTEN_SECONDS:
                     continue
-                self._refuse(drop.name, f"it is no letter: {error}")
+                await self._refuse(drop.name, f"it is no letter: {error}")
             except CorralError as error:
-                self._refuse(drop.name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
-            self._machine.take_drop(self._workspace, OUTBOX, drop.name)
+                await self._refuse(drop.name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
+            await self._machine.take_drop(self._workspace, OUTBOX, drop.name)
 
-    def _refuse(self, name: str, words: str) -> None:
-        self._put(f"{REFUSED}/{_plain(name)}.txt", words.encode(errors="replace"))
+    async def _refuse(self, name: str, words: str) -> None:
+        await self._put(f"{REFUSED}/{_plain(name)}.txt", words.encode(errors="replace"))
 
-    def _put(self, name: str, content: bytes) -> None:
+    async def _put(self, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):  # it has put something else in the way: its own loss
-            self._machine.put(self._workspace, name, content)
+            await self._machine.put(self._workspace, name, content)
 
 
 def _plain(name: str) -> str:

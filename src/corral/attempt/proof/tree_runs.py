@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from corral.machines import checks as checking
+from corral.machines.calls import LaidFile
 from corral.machines.host import Host
 from corral.machines.network import is_open
 from corral.machines.workspace_host import WorkspaceHost
@@ -222,16 +223,25 @@ def ignore_result(_: CheckResult) -> None:
     """Tell nobody: what is compared with is not the attempt's own doing."""
 
 
-def layer(host: Host) -> Callable[[Workspace], Awaitable[list[str]]] | None:
+class HeldOutFiles:
+    """The held-out files of a run."""
+
+    def __init__(self, host: Host, name: str) -> None:
+        self._host, self._name = host, name
+
+    async def lay(self, made: Workspace) -> list[str]:
+        return await asyncio.to_thread(held_out.lay, self._host.state, self._name, made.tree, self._host.owner)
+
+    def files(self) -> Sequence[LaidFile]:
+        folder = self._host.state / held_out.FOLDER / self._name
+        named = [(name, folder / name) for name in held_out.files(self._host.state, self._name)]
+        return [LaidFile(name, path.read_bytes(), path.stat().st_mode & 0o777) for name, path in named]
+
+
+def layer(host: Host) -> HeldOutFiles | None:
     """Return what lays the held-out files of a run over a checkout; None where it has none."""
     name = host.plan.evidence.held_out
-    if name is None:
-        return None
-
-    async def lay(made: Workspace) -> list[str]:
-        return await asyncio.to_thread(held_out.lay, host.state, name, made.tree, host.owner)
-
-    return lay
+    return HeldOutFiles(host, name) if name is not None else None
 
 
 async def files(host: Host) -> tuple[str, ...]:

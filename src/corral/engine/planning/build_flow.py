@@ -306,6 +306,7 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
 def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Path) -> Node:
     if node.kind not in ("task", "run"):
         return node
+    node = structs.replace(node, machine=node.machine if node.machine is not None else request.machine)
     task = _with_limits(node.task, request, settings)
     if flow.budget_usd is not None and node.share is not None:
         own = [limit for limit in (task.budget_usd, node.share * flow.budget_usd) if limit is not None]

@@ -53,10 +53,13 @@ def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> Non
         home="/",
         model=choice.model,
         read_only=node.task.read_only,
-        mcp=resolved.servers(),
+        mcp=resolved.servers() if node.machine is None else (),
     )
     command = resolved.agent.start(trial)
-    resolved.resolve(command)
+    if node.machine is None:
+        resolved.resolve(command)
+    else:
+        resolved.programs.scripts(command)  # these go along; the rest is looked for there
     if resolved.agent.facts.family == "scripted":
         check_script(Path(command.argv[1]).absolute())
 
@@ -79,7 +82,7 @@ def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> No
     searched = os.pathsep.join([*path, *program_files.SYSTEM_PATH])
     tried: set[str] = set()
     for node in flow.nodes:
-        for check in node.task.checks:
+        for check in node.task.checks if node.machine is None else ():
             if check in tried or (flow.fills and "{{" in check):
                 continue
             tried.add(check)

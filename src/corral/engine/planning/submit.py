@@ -14,7 +14,7 @@ from corral.attempt.repositories import load_forge_settings, load_trusted_settin
 from corral.config.paths import is_folder
 from corral.config.policies import scope_file
 from corral.config.settings import Config
-from corral.engine.planning import build_flow, hidden_programs, preflight
+from corral.engine.planning import build_flow, hidden_programs, machine_checks, preflight
 from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History
@@ -99,11 +99,9 @@ async def _prepare(
     settings = load_trusted_settings(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
     flow = build_flow.build(request, settings, top, history, findings)
-    preflight.agents(flow, settings, request, findings)
-    preflight.checks(flow, settings, top, findings)
-    findings.tell()
-    preflight.writer(settings)
-    level = await _level(request, state)
+    await _preflight(flow, settings, request, findings, (top, state))
+    here = [node for node in flow.nodes if node.machine is None and node.kind in ("task", "run")]
+    level = await _level(request, state, needed=bool(here))
     notes: list[str] = []
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
@@ -135,7 +133,7 @@ async def _prepare(
     if level != "none":
         held = await _files_in_commit(repository, base, hidden_programs.of_workspace(flow, settings))
         around = {name: hidden_programs.surroundings(settings, top, each, held) for name, each in fits.items()}
-        notes += hidden_programs.check(flow, settings, around, findings)
+        notes += hidden_programs.check(structs.replace(flow, nodes=tuple(here)), settings, around, findings)
         findings.tell()
     rules = await _evidence(request, settings, flow, (state, level), (repository, fits.values()), notes)
     plan = RunPlan(
@@ -173,6 +171,19 @@ async def _read_issue(request: Request, state: Path) -> IssueTask | None:
     load_trusted_settings(found.repository.folder if found else folder, state, trust=request.trust)
     settings = load_forge_settings(found.repository.folder if found else folder, state)
     return await read_task(request, settings, found.repository if found else None)
+
+
+async def _preflight(
+    flow: Flow, settings: Config, request: Request, findings: Findings, folders: tuple[Path, Path]
+) -> None:
+    """Find out what could not start, here and on the machines that are asked for."""
+    top, state = folders
+    preflight.agents(flow, settings, request, findings)
+    preflight.checks(flow, settings, top, findings)
+    if any(node.machine is not None for node in flow.nodes):
+        await machine_checks.check(flow, settings, state, findings, connect=not request.draft)
+    findings.tell()
+    preflight.writer(settings)
 
 
 def _folder(request: Request) -> Path:
@@ -262,11 +273,12 @@ async def _files_in_commit(repository: Repository, base: str | None, paths: list
     return os.fsdecode(listed.out).split("\0")
 
 
-async def _level(request: Request, state: Path) -> Level:
+async def _level(request: Request, state: Path, *, needed: bool) -> Level:
+    """Return the level of this machine; refuse one that does not suffice where anything is to run here."""
     held = await probe(state / "probe.json")
     required = request.require or default_level()
     level = "none" if request.unsandboxed and required == "none" else held.level
-    if not is_at_least(level, required) and not request.unsandboxed:
+    if needed and not is_at_least(level, required) and not request.unsandboxed:
         wanting = held.lacks(required)
         raise BadRequest(
             f"the sandbox level `{required}` does not hold here: {wanting.reason}",

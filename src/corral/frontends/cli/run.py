@@ -57,6 +57,9 @@ MOST_ARGUMENT = 100_000
     "--judge", metavar="AGENT", help="Agent that compares the proven results of a race, without their agents' names."
 )
 @click.option(
+    "--machine", metavar="NAME|any", help="Machine to run on, of [machines] in your config.toml.  [default: here]"
+)
+@click.option(
     "--held-out",
     metavar="DIR",
     help="Folder of checks that the agent never sees: added to its work, path by path, for another check.",

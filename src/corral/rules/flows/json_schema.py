@@ -70,6 +70,10 @@ KEYS: dict[str, dict[str, Any]] = {
     "budget": MONEY,
     "share": {**NUMBER, "description": "percent of the flow's budget"},
     "output": {"description": "the shape of its answer: {verdict: [accept, reject], notes: string}; or `json`"},
+    "machine": {
+        "oneOf": [TEXT, {"type": "object", "additionalProperties": TEXT, "minProperties": 1}],
+        "description": "where it runs: a machine of your settings, `any`, or labels: {arch: arm64}",
+    },
     "artifacts": {
         "type": "object",
         "additionalProperties": TEXT,

@@ -16,6 +16,7 @@ from corral.model.flow import (
     Flow,
     Gate,
     Kind,
+    MachineWish,
     MergeSpec,
     MergeStrategy,
     Node,
@@ -43,11 +44,11 @@ KINDS: dict[str, Kind | None] = {
 COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
-    "budget", "share", "output", "artifacts", "repeat", "select", "scorers", "judge", "reduce",
+    "budget", "share", "output", "artifacts", "repeat", "select", "scorers", "judge", "reduce", "machine",
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
-    "run": ("timeout", "idle", "retries", "checks", "output", "artifacts", "repeat"),
+    "run": ("timeout", "idle", "retries", "checks", "output", "artifacts", "repeat", "machine"),
     "program": ("tools", "input", "timeout", "retries", "checks", "output", "artifacts"),
     "gate": ("default", "deadline"),
     "merge": (),
@@ -186,6 +187,7 @@ class _FlowReader:
             items=listed,
             matrix=table.has("matrix"),
             artifacts=_artifacts(merged),
+            machine=_machine(merged),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
@@ -382,6 +384,17 @@ def _repeat(table: FlowTable) -> Repeat:
 def _spot(table: FlowTable) -> NodeLocation:
     keys = {name: (place.line, place.column) for name, (_, place) in table.entries.items()}
     return NodeLocation((table.place.line, table.place.column), keys)
+
+
+def _machine(table: FlowTable) -> MachineWish:
+    """Read `machine: NAME`, `machine: any` or `machine: {arch: arm64}`."""
+    if not isinstance(table.plain("machine"), dict):
+        return table.text("machine") or None
+    inner = table.table("machine")
+    labels = {key: inner.text(key) or "" for key in inner.entries} if inner else {}
+    if not labels:
+        table.wrong("`machine` names no label", "machine: {arch: arm64}, or the name of a machine", "machine")
+    return labels
 
 
 def _artifacts(table: FlowTable) -> dict[str, str]:

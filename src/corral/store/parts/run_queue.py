@@ -133,6 +133,14 @@ class Slots:
     def hold(self, mine: SlotOwner, attempt: str, agent: str) -> None:
         self._store.do("hold_slot", attempt=attempt, run=mine.run, owner=mine.owner, agent=agent, repo=mine.repo)
 
+    def place(self, attempt: str, machine: str | None) -> None:
+        """Count an attempt in on a machine; None: here, where machines do not count."""
+        self._store.do("place_slot", attempt=attempt, machine=machine)
+
+    def by_machine(self) -> dict[str, int]:
+        """Return how many attempts are at work on each other machine."""
+        return {row["machine"]: row["count"] for row in self._store.rows("machine_slots")}
+
     def free(self, attempt: str) -> None:
         self._store.do("free_slot", attempt=attempt)
 

@@ -40,3 +40,9 @@ DELETE FROM slot_wants WHERE run = :run AND owner = :owner
 
 -- name: drop_slot_wants_of_owner
 DELETE FROM slot_wants WHERE owner = :owner
+
+-- name: place_slot
+UPDATE slots SET machine = :machine WHERE attempt = :attempt
+
+-- name: machine_slots
+SELECT machine, count(*) AS count FROM slots WHERE machine IS NOT NULL GROUP BY machine ORDER BY machine

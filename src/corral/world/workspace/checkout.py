@@ -323,8 +323,8 @@ async def give(tree: Path, owner: Owner) -> None:
         )
 
 
-async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Path, owner: Owner | None) -> list[str]:
-    """Copy ignored files that attempts need: those that fit `patterns` or the repository's .worktreeinclude."""
+async def ignored_files(repository: Repository, patterns: Sequence[str]) -> list[str]:
+    """Return the ignored files that attempts need: those that fit `patterns` or the repository's .worktreeinclude."""
     include = repository.folder / ".worktreeinclude"
     wanted = [f"--exclude={pattern}" for pattern in patterns]
     wanted += [f"--exclude-from={include}"] if include.is_file() and not include.is_symlink() else []
@@ -333,20 +333,38 @@ async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Pa
     listing = ("ls-files", "-z", "--others", "--ignored")
     fitting = (await repository.git(*listing, *wanted)).out.split(b"\0")
     ignored = set((await repository.git(*listing, "--exclude-standard")).out.split(b"\0"))
+    named = [os.fsdecode(path) for path in sorted(set(fitting) & ignored - {b""})]
+    # A link would lead elsewhere.
+    return [name for name in named if not (file := repository.folder / name).is_symlink() and file.is_file()]
+
+
+async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Path, owner: Owner | None) -> None:
+    """Copy ignored files that attempts need into a workspace."""
     copied: list[str] = []
-    for path in sorted(set(fitting) & ignored - {b""}):
-        name = os.fsdecode(path)
+    for name in await ignored_files(repository, patterns):
         source = repository.folder / name
-        if source.is_symlink() or not source.is_file() or os.path.lexists(tree / name):
-            continue  # a link would lead elsewhere; what the commit has itself stays as the commit has it
-        with source.open("rb") as content, contextlib.suppress(NotADirectoryError):
-            write_below(tree, name, content, owner, source.stat().st_mode & 0o777)
-            copied.append(name)
-    # What is ignored only by the person's own settings must not come back as the agent's work.
+        with source.open("rb") as content:
+            if lay_ignored(tree, name, content, owner, source.stat().st_mode & 0o777):
+                copied.append(name)
+    if copied:
+        exclude_copied(tree, copied)
+
+
+def lay_ignored(tree: Path, name: str, content: BinaryIO, owner: Owner | None, mode: int) -> bool:
+    """Lay an ignored file into a workspace; what the commit has itself stays as the commit has it."""
+    if os.path.lexists(tree / name):
+        return False
+    with contextlib.suppress(NotADirectoryError):
+        write_below(tree, name, content, owner, mode)
+        return True
+    return False
+
+
+def exclude_copied(tree: Path, copied: Sequence[str]) -> None:
+    """Let what is ignored only by the person's own settings not come back as the agent's work."""
     rules = DROPPINGS + "".join(f"/{name}\n" for name in copied)
     for exclude in (tree / ".git" / "info" / "exclude", tree.parent / "exclude"):
         exclude.write_text(rules)
-    return copied
 
 
 def names(folder: Path) -> frozenset[str]:

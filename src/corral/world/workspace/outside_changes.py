@@ -20,7 +20,16 @@ from corral.model.errors import GitTrouble
 from corral.world.git import merge_commits
 from corral.world.git.repository import PLAIN_DIFF, Repository
 
-OWN_FOLDERS = ("workspaces", "logs", "locks", "folders", "caches", "objects")  #: of the state folder
+OWN_FOLDERS = (
+    "workspaces",
+    "logs",
+    "locks",
+    "folders",
+    "caches",
+    "objects",
+    "incoming",
+    "host",
+)  #: of the state folder
 OWN_FILES = ("corral.db", "bell", "probe-", "forms.json")  #: there too: how their names begin
 OWN_REFS = ("refs/corral/", "refs/heads/corral/", "refs/notes/corral")
 MOST_HASHED = 1 << 20  #: a larger file is known by its size and time
