@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from mcp import Client, StdioServerParameters
@@ -13,9 +14,9 @@ from tests.rig.preloaded import PRELOADED
 MODES = ("auto", "legacy")  #: the newer era of the protocol, and the handshake that older clients know
 
 
-def parameters(corral: Corral) -> StdioServerParameters:
+def parameters(corral: Corral, folder: Path | None = None) -> StdioServerParameters:
     command, *words = PRELOADED.stand_in(PROGRAM)
-    return StdioServerParameters(command=command, args=[*words, "mcp"], env=corral.env, cwd=corral.root)
+    return StdioServerParameters(command=command, args=[*words, "mcp"], env=corral.env, cwd=folder or corral.root)
 
 
 @asynccontextmanager

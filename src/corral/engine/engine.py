@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from corral.engine.review import Review
     from corral.engine.settings import Settings
     from corral.engine.tokens import Access
+    from corral.engine.tools import Tools
     from corral.engine.views.history import History
     from corral.engine.webhooks import Webhooks
     from corral.model.events import Listener
@@ -186,6 +187,13 @@ class Engine:
         from corral.engine.programs import Programs  # noqa: PLC0415
 
         return Programs(self._context, self.memory)
+
+    @property
+    def tools(self) -> Tools:
+        """Programs that are kept."""
+        from corral.engine.tools import Tools  # noqa: PLC0415
+
+        return Tools(self._context, self.programs)
 
     @cached_property
     def inbox(self) -> Inbox:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from corral.attempt.toolbox.programs import granted_tools, shown_record
+from corral.attempt.toolbox.programs import granted_tools, shown_record, take_result
+from corral.attempt.toolbox.stored_tools import StoredTools
 from corral.config.paths import is_folder
 from corral.engine.context import Context
 from corral.engine.memory import Memory
@@ -58,6 +59,8 @@ class ProgramOrder(Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     tool: str | None = None  #: the stored tool it is
+    depth: int = 1  #: of programs that start each other
+    whole_log: bool = False  #: its calls are kept whole, to be replayed
 
 
 class Programs:
@@ -72,7 +75,7 @@ class Programs:
         place = await self.place(order.folder)
         tools = await self._tools(order, place, level, say)
         log: list[ToolCall] = []
-        calls = ToolCalls(tools, order.program.tools, order.program.limits, log.append)
+        calls = ToolCalls(tools, order.program.tools, order.program.limits, log.append, whole_log=order.whole_log)
         box = ProgramBox(state=self._context.home / "programs", level=level)
         result = await programs.run(order.program, order.input, calls, list(program_tools.TOOLS), box)
         return self._keep(order, place, tuple(log), result)
@@ -133,7 +136,22 @@ class Programs:
 
         checks = settings.defaults.checks or ()
         files = WorkspaceTools(place.root, fitted, run_command, ask_git, next(iter(checks), ""))
-        return {**files.tools(), **self._own_tools(place, say), **_need_a_run()}
+        own = {**self._own_tools(place, say), "run_tool": self._run_tool(order, place, say)}
+        return {**files.tools(), **own, **_need_a_run()}
+
+    def _run_tool(self, order: ProgramOrder, place: ProgramPlace, say: Say) -> ProgramTool:
+        async def run(asked: toolbox.RunTool) -> object:
+            if order.depth >= order.program.limits.depth:
+                raise CallFailed("limit", f"tools that call each other go {order.program.limits.depth} deep at most")
+            stored = StoredTools(place.root if place.repository else None, self._context.home)
+            tool = stored.approved(asked.name)
+            tool.check_input(asked.input)
+            inner = structs.replace(
+                order, program=tool.program, input=asked.input, tool=tool.name, depth=order.depth + 1
+            )
+            return take_result(await self.run(inner, say), tool.name)
+
+        return ProgramTool(toolbox.RunTool, run)
 
     def _own_tools(self, place: ProgramPlace, say: Say) -> dict[str, ProgramTool]:
         async def report(asked: toolbox.ReportProgress) -> dict[str, bool]:

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.machines.logs import Tail
-from corral.machines.tool_calls import CallFailed, ToolCalls
+from corral.machines.tool_calls import AnswersCalls, CallFailed
 from corral.model import ENCODER, Level
 from corral.model.errors import BadRequest, CorralError
 from corral.model.program import Program, ProgramErrorClass, ProgramFailure, ProgramResult
@@ -81,7 +81,7 @@ class ProgramBox(Struct, frozen=True, kw_only=True):
 
 
 async def run(
-    program: Program, given: object, calls: ToolCalls, known: Sequence[str], where: ProgramBox
+    program: Program, given: object, calls: AnswersCalls, known: Sequence[str], where: ProgramBox
 ) -> ProgramResult:
     """Run a program to its end or to a limit; nothing of it is left afterwards."""
     started = time.monotonic()
@@ -101,7 +101,7 @@ async def run(
 
 
 async def _follow(
-    program: Program, given: object, calls: ToolCalls, known: Sequence[str], level: Level, folder: Path
+    program: Program, given: object, calls: AnswersCalls, known: Sequence[str], level: Level, folder: Path
 ) -> tuple[Exit, _Talk, Tail]:
     tag = f"program-{secrets.token_hex(6)}"
     limits, printed, count = program.limits, Tail(MOST_PRINTED * 4), 0
@@ -131,7 +131,7 @@ class _Talk:
     """Our end of the connection: it starts the program, answers its calls and takes its last word."""
 
     def __init__(
-        self, program: Program, given: object, calls: ToolCalls, known: Sequence[str], control: ProcessControl
+        self, program: Program, given: object, calls: AnswersCalls, known: Sequence[str], control: ProcessControl
     ) -> None:
         self._program, self._given, self._calls, self._known = program, given, calls, known
         self._control = control

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from corral.model.program import CallError, CallErrorClass, ProgramLimits, ToolC
 
 MOST_AT_ONCE = 16
 MOST_LOGGED = 2000  #: characters of the arguments and of the value of one call
+MOST_RECORDED = 64 << 10  #: the same where a call is to be replayed
 
 
 class CallFailed(CorralError):
@@ -33,6 +34,33 @@ class ProgramTool(Struct, frozen=True):
     answer: Callable[[Any], Awaitable[Any]]
 
 
+class AnswersCalls(Protocol):
+    """What a program's calls go to."""
+
+    count: int
+
+    async def answer(self, name: str, given: object) -> bytes: ...
+
+
+class RecordedCalls:
+    """Answers calls as they were answered before; nothing is done. Equal calls are answered in their order."""
+
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._left = list(calls)
+        self.count = 0
+
+    async def answer(self, name: str, given: object) -> bytes:
+        self.count += 1
+        asked = ENCODER.encode(given).decode()[:MOST_RECORDED]
+        found = next((each for each in self._left if each.tool == name and each.arguments == asked), None)
+        if found is None:
+            raise CallFailed("refused", f"{name}: there was no such call when this was recorded")
+        self._left.remove(found)
+        if found.error:
+            raise CallFailed(found.error.kind, found.error.message)
+        return str(found.value).encode()
+
+
 class ToolCalls:
     """Answers the calls of one program. The program's own word about what it may do counts for nothing."""
 
@@ -42,7 +70,10 @@ class ToolCalls:
         granted: Collection[str],
         limits: ProgramLimits,
         log: Callable[[ToolCall], None],
+        *,
+        whole_log: bool = False,
     ) -> None:
+        self._most_logged = MOST_RECORDED if whole_log else MOST_LOGGED
         self._tools, self._granted, self._limits, self._log = tools, frozenset(granted), limits, log
         self._at_once = asyncio.Semaphore(MOST_AT_ONCE)
         self._bytes = 0
@@ -99,8 +130,8 @@ class ToolCalls:
         self, number: int, name: str, given: object, value: bytes | None, error: CallError | None, started: float
     ) -> None:
         seconds = round(time.monotonic() - started, 4)
-        shown = value.decode()[:MOST_LOGGED] if value is not None else None
-        asked = ENCODER.encode(given).decode()[:MOST_LOGGED]
+        shown = value.decode()[: self._most_logged] if value is not None else None
+        asked = ENCODER.encode(given).decode()[: self._most_logged]
         self._log(ToolCall(number=number, tool=name[:80], arguments=asked, value=shown, error=error, seconds=seconds))
 
 

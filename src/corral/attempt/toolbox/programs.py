@@ -14,6 +14,7 @@ import msgspec
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import common_dir
+from corral.attempt.toolbox.stored_tools import StoredTools
 from corral.machines import programs
 from corral.machines.programs import ProgramBox
 from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
@@ -47,7 +48,7 @@ class AttemptPrograms:
         self._machine, self._host = where.machine, where.host
         self._count = 0
 
-    async def run(self, program: Program, given: object, tool: str | None = None) -> ProgramRecord:
+    async def run(self, program: Program, given: object, tool: str | None = None, *, depth: int = 1) -> ProgramRecord:
         """Run a program; each of its calls is an event of the attempt."""
         self._count += 1
         if self._count > MOST_PROGRAMS:
@@ -62,7 +63,7 @@ class AttemptPrograms:
             log.append(call)
             self._note(name, call)
 
-        calls = ToolCalls(self._tools(), program.tools, program.limits, note)
+        calls = ToolCalls(self._tools(program, depth), program.tools, program.limits, note)
         where = ProgramBox(state=self._host.state / "programs", level=self._machine.level)
         self._events.emit(Noted(f"program {name}: {program.language}, tools: {', '.join(program.tools) or 'none'}"))
         result = await programs.run(program, given, calls, list(program_tools.TOOLS), where)
@@ -136,11 +137,32 @@ class AttemptPrograms:
         words = f"{call.error.kind}: {call.error.message}" if call.error else ""
         self._events.emit(ToolReturned(key, call.error is None, words[:MOST_INPUT]))
 
-    def _tools(self) -> dict[str, ProgramTool]:
+    async def run_stored(self, asked: tools.RunTool) -> dict[str, Any]:
+        """Run a tool that the user approved, for the agent itself."""
+        return shown_record(await self._run_stored(asked.name, asked.input, 1))
+
+    async def _run_stored(self, name: str, given: object, depth: int) -> ProgramRecord:
+        # From where the user keeps it, never from the workspace, in which an agent writes.
+        stored = StoredTools(Path(self._host.plan.repo), self._host.state)
+        tool = stored.approved(name)
+        tool.check_input(given)
+        record = await self.run(tool.program, given, name, depth=depth)
+        done = record.result.error is None
+        self._events.store.programs.use(tool.folder, tool.name, tool.hash, time.time(), succeeded=done)
+        return record
+
+    def _tools(self, program: Program, depth: int) -> dict[str, ProgramTool]:
         workspace = PurePath(self._events.record.folder).name
         files = self._machine.tools(workspace, next(iter(self._node.task.checks), ""))
         if self._node.task.read_only:
             files["write_file"] = ProgramTool(program_tools.WriteFile, _refuse_write)
+
+        async def run_tool(asked: tools.RunTool) -> object:
+            if depth >= program.limits.depth:
+                raise CallFailed("limit", f"tools that call each other go {program.limits.depth} deep at most")
+            return take_result(await self._run_stored(asked.name, asked.input, depth + 1), asked.name)
+
+        files["run_tool"] = ProgramTool(tools.RunTool, run_tool)
 
         async def answer(asked: Any) -> Any:  # noqa: ANN401 -- arguments of any tool
             return await self._answers.do(asked)
@@ -161,6 +183,13 @@ class AttemptPrograms:
 
 async def _refuse_write(_: object) -> object:
     raise CallFailed("refused", "this task is read-only")
+
+
+def take_result(record: ProgramRecord, name: str) -> object:
+    """Return the result of a tool for the program that called it."""
+    if error := record.result.error:
+        raise CallFailed("refused" if error.kind == "refused" else "failed", f"{name}: {error.kind}: {error.message}")
+    return record.result.result
 
 
 def granted_tools(names: Sequence[str]) -> tuple[str, ...]:

@@ -178,6 +178,8 @@ class AttemptToolbox:
                 return self.memory.search(asked.words)
             case tools.RunProgram():
                 return await self.programs.run_asked(asked)
+            case tools.RunTool():
+                return await self.programs.run_stored(asked)
             case tools.Finish():
                 return self._finish(asked)
 

@@ -59,6 +59,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "quota": ("money", "Show the quotas of agents' accounts, and when they reset."),
     "halt": ("money", "Stop everything now."),
     "code": ("code", "Run a program that calls tools, in a box of its own."),
+    "tools": ("code", "Keep programs as tools: list, add, approve, run and remove them."),
     "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "store": ("store", "Check the store: soundness, version, size."),

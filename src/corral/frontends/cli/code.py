@@ -1,10 +1,11 @@
-"""`code`: a program that calls tools."""
+"""`code` and `tools`: programs that call tools, and those that are kept."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import click
 import msgspec
 
 from corral.engine.programs import ProgramOrder, declarations, granted_tools, read_program, shown_record
+from corral.engine.tools import NO_EXAMPLE, NewTool, ToolView
 from corral.frontends import safe_text
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
 from corral.model.program import Program, ProgramLimits, ProgramRecord
 
 MOST_INPUT = 4 << 20
+NONE = "no tool is kept here; keep a program: corral tools add FILE --name NAME"
 repo_option = click.option("--repo", metavar="DIR", default=".", help="Repository, or a folder in it.  [default: .]")
 tool_option = click.option("--tool", "tools", multiple=True, metavar="NAME", help="Tool to grant; repeatable.")
 input_option = click.option("--input", "given", metavar="JSON", help="Input of `main`; `-` reads it from stdin.")
@@ -95,3 +98,134 @@ def print_result(record: ProgramRecord, *, as_json: bool) -> int:
     click.echo(json.dumps(result.result, indent=2, ensure_ascii=False))
     click.echo(f"{record.id}: {result.calls} calls, {result.seconds:.1f} s", err=True)
     return 0
+
+
+@click.group()
+def tools() -> None:
+    """Keep programs as tools: for a repository (`.corral/tools`), or for yourself.
+
+    A tool runs only as you approved it, in the place where you approved it.
+    """
+
+
+@tools.command("ls")
+@repo_option
+@json_option
+def list_(repo: str, *, as_json: bool) -> None:
+    """List the tools of a repository and your own."""
+    with engine() as opened:
+        _print(asyncio.run(opened.tools.list(Path(repo))), as_json=as_json)
+
+
+@tools.command()
+@click.argument("name")
+@repo_option
+@json_option
+def show(name: str, repo: str, *, as_json: bool) -> None:
+    """Show one tool: what it declares, how often it was used, and its program."""
+    with engine() as opened:
+        found = asyncio.run(opened.tools.show(Path(repo), name))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    rate = f", {100 * found.success_rate:.0f}% succeeded" if found.success_rate is not None else ""
+    click.echo(f"{found.name} {found.version}  {found.language}, {found.place}, {_state(found)}")
+    if found.description:
+        click.echo(safe_text.printable(found.description))
+    click.echo(f"tools    {', '.join(found.tools) or 'none'}")
+    click.echo(f"hash     {found.hash}")
+    click.echo(f"created  {found.created} by {safe_text.printable(found.created_by)}")
+    click.echo(f"used     {found.uses} times{rate}")
+    click.echo("")
+    click.echo(safe_text.visible(found.source.rstrip("\n")))
+
+
+@tools.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--name", required=True, help="Name: a-z, 0-9 and -, a letter first.")
+@click.option("--program", metavar="ID", help="Keep a program that ran, by its id, instead of a file.")
+@tool_option
+@click.option("--description", default="", help="One line about what it does.")
+@click.option("--input-schema", type=click.Path(path_type=Path), metavar="FILE", help="JSON Schema of its input.")
+@click.option("--output-schema", type=click.Path(path_type=Path), metavar="FILE", help="JSON Schema of its result.")
+@click.option("--example", metavar="JSON", help="Input to run it with now; the run is recorded, and replayed later.")
+@click.option("--user", is_flag=True, help="Keep it for yourself instead of for the repository.")
+@repo_option
+@json_option
+def add(file: Path | None, name: str, repo: str, *, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Keep a program as a tool, and approve it as it is now."""
+    wanted = NewTool(
+        name=name,
+        file=file,
+        program=options["program"],
+        tools=granted_tools(options["tools"]),
+        description=options["description"],
+        input_schema=options["input_schema"],
+        output_schema=options["output_schema"],
+        place="user" if options["user"] else None,
+        example=NO_EXAMPLE if options["example"] is None else read_input(options["example"]),
+    )
+    with engine() as opened:
+        _print([asyncio.run(opened.tools.add(Path(repo), wanted, _say))], as_json=as_json)
+
+
+@tools.command()
+@click.argument("name")
+@input_option
+@repo_option
+@json_option
+def run(name: str, given: str | None, repo: str, *, as_json: bool) -> int:
+    """Run a tool that you approved."""
+    with engine() as opened:
+        record = asyncio.run(opened.tools.run(Path(repo), name, read_input(given), _say))
+    return print_result(record, as_json=as_json)
+
+
+@tools.command()
+@click.argument("name")
+@repo_option
+@json_option
+def approve(name: str, repo: str, *, as_json: bool) -> None:
+    """Approve a tool as it is now; its example is replayed first."""
+    with engine() as opened:
+        _print([asyncio.run(opened.tools.approve(Path(repo), name))], as_json=as_json)
+
+
+@tools.command()
+@click.argument("name")
+@repo_option
+@json_option
+def rm(name: str, repo: str, *, as_json: bool) -> None:
+    """Remove a tool: its files, and what is known of its uses."""
+    with engine() as opened:
+        removed = asyncio.run(opened.tools.remove(Path(repo), name))
+    click.echo(msgspec.json.encode({"removed": [removed.name]}).decode() if as_json else f"removed  {removed.name}")
+
+
+def _say(text: str) -> None:
+    click.echo(safe_text.visible(text), err=True)
+
+
+def _state(tool: ToolView) -> str:
+    return "approved" if tool.approved else "not approved"
+
+
+def _print(found: Sequence[ToolView], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    elif not found:
+        click.echo(NONE, err=True)
+    else:
+        rows = [
+            (
+                each.name,
+                str(each.version),
+                each.language,
+                each.place,
+                _state(each),
+                str(each.uses),
+                ", ".join(each.tools),
+            )
+            for each in found
+        ]
+        click.echo("\n".join(safe_text.table(("TOOL", "VERSION", "LANGUAGE", "PLACE", "STATE", "USED", "CALLS"), rows)))

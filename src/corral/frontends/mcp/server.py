@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -33,13 +34,14 @@ from mcp.types import (
 from msgspec import Struct
 
 from corral.engine.engine import Engine
+from corral.engine.programs import shown_record
 from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import responses, tool_registry
 from corral.frontends.mcp.arguments import Arguments
 from corral.frontends.mcp.calls import ToolCall
 from corral.frontends.mcp.elicitation import InputNeeded
 from corral.frontends.mcp.look_tools import summaries
-from corral.frontends.mcp.permissions import Visitor
+from corral.frontends.mcp.permissions import LocalUser, Visitor
 from corral.frontends.mcp.stdio_runs import ClientRuns
 from corral.model import document, moment
 from corral.model.errors import BadRequest, CorralError, refusal_of
@@ -73,8 +75,9 @@ def build(active: ClientRuns, visitor_of: Callable[[ServerRequestContext], Visit
         except (CorralError, OSError, ValueError, OverflowError, RecursionError) as error:
             return _error_result(error)
 
-    async def list_tools(_: ServerRequestContext, __: object) -> ListToolsResult:
-        return ListToolsResult(tools=tool_registry.list_tools())
+    async def list_tools(context: ServerRequestContext, __: object) -> ListToolsResult:
+        kept = await tool_registry.list_kept(engine) if isinstance(visitor_of(context), LocalUser) else []
+        return ListToolsResult(tools=[*tool_registry.list_tools(), *kept])
 
     async def list_resources(_: ServerRequestContext, __: object) -> ListResourcesResult:
         return resource_listing(engine)
@@ -120,6 +123,8 @@ def _error_result(caught: Exception) -> CallToolResult:
 
 async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolResult:
     entry = tool_registry.TABLE.get(params.name)
+    if entry is None and params.name.startswith(tool_registry.KEPT) and isinstance(call.visitor, LocalUser):
+        return await _call_kept(call.engine, params.name.removeprefix(tool_registry.KEPT), params.arguments or {})
     if entry is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(tool_registry.TABLE)}")
     asked = _decode_arguments(entry.takes, params.arguments or {})
@@ -128,6 +133,18 @@ async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolR
     text = msgspec.json.encode(told.data).decode()
     blocks = [TextContent(text=words) for words in (told.words, text) if words]
     return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
+
+
+async def _call_kept(engine: Engine, name: str, given: dict[str, Any]) -> CallToolResult:
+    """Run a tool that the user keeps here; it was approved, or it is refused."""
+    record = await engine.tools.run(Path.cwd(), name.replace("_", "-"), given, lambda _: None)
+    data = shown_record(record)
+    text = msgspec.json.encode(data).decode()
+    return CallToolResult(
+        content=[TextContent(text=text)],
+        structured_content=msgspec.json.decode(text),
+        is_error=data["status"] != "done",
+    )
 
 
 def _decode_arguments(takes: type[Arguments], given: dict[str, Any]) -> Arguments:

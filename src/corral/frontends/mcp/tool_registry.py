@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from mcp.types import Tool, ToolAnnotations
 from msgspec import Struct
 
+from corral.engine.engine import Engine
 from corral.engine.views.compare import Comparison
 from corral.frontends.mcp import act_tools, arguments, look_tools, money, responses
 from corral.frontends.mcp.act_tools import ToolReply
@@ -16,6 +18,7 @@ from corral.frontends.mcp.calls import ToolCall
 from corral.model import Run
 
 Schema = dict[str, Any]
+KEPT = "tool_"  #: what the names of kept tools begin with
 SAID = ("title", "description", "default")
 
 
@@ -229,6 +232,22 @@ TABLE: dict[str, ToolEntry] = {
         looks=True,
     ),
 }
+
+
+async def list_kept(engine: Engine) -> list[Tool]:
+    """Return the tools that the user keeps for the folder we were started in, as far as they are approved."""
+    kept = await engine.tools.list(Path.cwd())
+    return [
+        Tool(
+            name=KEPT + each.name.replace("-", "_"),
+            title=each.name,
+            description=each.description
+            or f"The tool {each.name}: a program that calls {', '.join(each.tools) or 'no tool'}.",
+            input_schema={**each.input_schema, "type": "object"},
+        )
+        for each in kept
+        if each.approved
+    ]
 
 
 def list_tools() -> list[Tool]:

@@ -15,6 +15,7 @@ from corral.rules.context.tools import (
     ReadOutput,
     Remember,
     ReportProgress,
+    RunTool,
     SearchMemory,
     SendMail,
     SpawnTask,
@@ -78,13 +79,6 @@ class Git(Struct, frozen=True, forbid_unknown_fields=True):
     ref: Annotated[str, Meta(max_length=200)] = ""
     path: PathText = ""
     most: Annotated[int, Meta(ge=1, le=1000)] = 50
-
-
-class RunTool(Struct, frozen=True, forbid_unknown_fields=True):
-    """Run a stored tool of this repository or user by its name."""
-
-    name: Annotated[str, Meta(max_length=80)]
-    input: Any = None
 
 
 class ProgramToolFacts(Struct, frozen=True):

@@ -192,9 +192,17 @@ class RunProgram(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(gt=0, le=600)] = LONGEST_WAIT_SECONDS
 
 
+class RunTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """Run a tool that the user keeps and approved, by its name; its result comes back."""
+
+    name: Name
+    input: Result = None
+
+
 Arguments = (
     ReportProgress | AskPerson | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
-    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | RunProgram | Finish
+    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | RunProgram
+    | RunTool | Finish
 )  # fmt: skip
 
 
@@ -224,7 +232,7 @@ KINDS: dict[str, type[Arguments]] = {
     _name(kind): kind
     for kind in (
         ReportProgress, AskPerson, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
-        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, RunProgram, Finish,
+        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, RunProgram, RunTool, Finish,
     )
 }  # fmt: skip
 
@@ -235,7 +243,7 @@ def list_tools() -> tuple[ToolListing, ...]:
     found: list[ToolListing] = []
     for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
         part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
-        hints = Hints(read_only_hint=kind not in (SpawnTask, Remember, RunProgram))
+        hints = Hints(read_only_hint=kind not in (SpawnTask, Remember, RunProgram, RunTool))
         found.append(ToolListing(name, " ".join((kind.__doc__ or "").split()), part, hints))
     return tuple(found)
 

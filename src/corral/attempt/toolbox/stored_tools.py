@@ -1,0 +1,165 @@
+"""Tools that users keep: a program and its declaration, of a repository or of a user, approved by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from corral.config.paths import user_file
+from corral.model import ENCODER
+from corral.model.errors import BadRequest, NotFound
+from corral.model.program import MOST_SOURCE_BYTES, SUFFIXES, Language, Program, ProgramLimits, ToolCall
+from corral.rules.flows.schemas import misfits
+from corral.world import files_without_links
+from corral.world.trust import Trust
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+MOST_DECLARATION = 1 << 20
+MOST_TOOLS = 500  #: of one place
+Place = Literal["repository", "user"]
+ENDINGS: dict[Language, str] = {"javascript": ".js", "typescript": ".ts", "python": ".py"}
+
+
+class ToolExample(Struct, frozen=True, kw_only=True):
+    """One use, recorded: the same input and the same answers must give the same result."""
+
+    input: Any = None
+    calls: tuple[ToolCall, ...] = ()
+    result: Any = None
+
+
+class ToolDeclaration(Struct, frozen=True, kw_only=True):
+    """What stands beside a tool's program."""
+
+    description: str = ""
+    version: int = 1
+    language: Language
+    tools: tuple[str, ...] = ()
+    input_schema: dict[str, Any] = field(default_factory=dict[str, Any])
+    output_schema: dict[str, Any] = field(default_factory=dict[str, Any])
+    limits: ProgramLimits = ProgramLimits()
+    created: str = ""
+    created_by: str = "user"
+    example: ToolExample | None = None
+
+
+class StoredTool(Struct, frozen=True, kw_only=True):
+    """A tool as it lies on the disk now."""
+
+    name: str
+    place: Place
+    folder: str
+    source: str
+    declaration: ToolDeclaration
+
+    @property
+    def hash(self) -> str:
+        """Return what is approved: all that decides what the tool does."""
+        about = self.declaration
+        parts = (self.name, about.language, self.source, about.tools, about.limits, about.input_schema)
+        return hashlib.sha256(ENCODER.encode((*parts, about.output_schema))).hexdigest()
+
+    @property
+    def program(self) -> Program:
+        about = self.declaration
+        name = f"{self.name}{ENDINGS[about.language]}"
+        return Program(name=name, language=about.language, source=self.source, tools=about.tools, limits=about.limits)
+
+    def check_input(self, given: object) -> None:
+        """Raise BadRequest where an input does not fit."""
+        if wrong := list(misfits(given, self.declaration.input_schema)):
+            raise BadRequest(f"the input of {self.name} does not fit: {'; '.join(wrong[:5])}")
+
+
+class StoredTools:
+    """The tools of one repository and of its user."""
+
+    def __init__(self, root: Path | None, home: Path) -> None:
+        self.places: dict[Place, Path] = {"repository": root / ".corral" / "tools"} if root else {}
+        self.places["user"] = user_file().parent / "tools"
+        self._trust = Trust(home)
+
+    def all(self) -> Iterator[StoredTool]:
+        """Yield the tools, the repository's first; one of the user's that has the name of another is hidden by it."""
+        seen: set[str] = set()
+        for place, folder in self.places.items():
+            for file in files_without_links.names(folder)[: 2 * MOST_TOOLS]:
+                name = file.removesuffix(".json")
+                if file.endswith(".json") and name not in seen and (found := self._read(place, name)):
+                    seen.add(name)
+                    yield found
+
+    def get(self, name: str) -> StoredTool:
+        check_name(name)
+        for place in self.places:
+            if found := self._read(place, name):
+                return found
+        raise NotFound(f"there is no tool `{name}`", hint="see `corral tools ls`")
+
+    def is_approved(self, tool: StoredTool) -> bool:
+        return self._trust.has(_mark(tool))
+
+    def approve(self, tool: StoredTool) -> None:
+        """Let this content run from this place."""
+        self._trust.add(_mark(tool), of=_mark(tool))
+
+    def approved(self, name: str) -> StoredTool:
+        """Return a tool that may run; BadRequest where the user has not approved its content."""
+        tool = self.get(name)
+        if not self.is_approved(tool):
+            raise BadRequest(
+                f"the tool `{name}` is not approved as it is now",
+                hint=f"look at it: corral tools show {name}; then: corral tools approve {name}",
+            )
+        return tool
+
+    def write(self, tool: StoredTool) -> None:
+        folder = self.places[tool.place]
+        for each in (folder.parent, folder):
+            if each.is_symlink():
+                raise BadRequest(f"{each} is a link", hint="replace it by a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.remove(tool)
+        ending = ENDINGS[tool.declaration.language]
+        (folder / f"{tool.name}{ending}").write_text(tool.source, encoding="utf-8")
+        body = msgspec.json.format(ENCODER.encode(tool.declaration), indent=2)
+        (folder / f"{tool.name}.json").write_bytes(body + b"\n")
+
+    def remove(self, tool: StoredTool) -> None:
+        folder = self.places[tool.place]
+        for ending in (*SUFFIXES, ".json"):
+            (folder / f"{tool.name}{ending}").unlink(missing_ok=True)
+
+    def _read(self, place: Place, name: str) -> StoredTool | None:
+        if not NAME.fullmatch(name):
+            return None
+        folder = self.places[place].absolute()
+        body = files_without_links.read(folder / f"{name}.json", MOST_DECLARATION)
+        if body is None:
+            return None
+        try:
+            about = msgspec.json.decode(body, type=ToolDeclaration)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        source = files_without_links.read(folder / f"{name}{ENDINGS[about.language]}", MOST_SOURCE_BYTES + 1)
+        if source is None or len(source) > MOST_SOURCE_BYTES:
+            return None
+        text = source.decode(errors="replace")
+        return StoredTool(name=name, place=place, folder=str(folder), source=text, declaration=about)
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise BadRequest(
+            f"`{name[:80]}` cannot be the name of a tool", hint="a-z, 0-9 and -; a letter first; at most 63"
+        )
+
+
+def _mark(tool: StoredTool) -> str:
+    return "tool:" + hashlib.sha256(f"{tool.folder}\0{tool.name}\0{tool.hash}".encode()).hexdigest()
