@@ -24,7 +24,7 @@ from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
 from corral.store.sqlite.store import Store
-from corral.testing.watching import until
+from corral.testing.stage import until
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving

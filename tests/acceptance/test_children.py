@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.testing.watching import tagged_processes, until
+from corral.testing.stage import tagged_processes, until
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.talkers import caller, command, flow, going, left, node, task

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.testing.watching import tagged_processes, until
+from corral.testing.stage import tagged_processes, until
 from tests.rig.command import Corral
 from tests.rig.flows import doer, statuses, write
 

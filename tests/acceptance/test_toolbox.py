@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from corral.testing.watching import until
+from corral.testing.stage import until
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.talkers import caller, flow, going, left, node

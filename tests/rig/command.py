@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Outcome, RunningCommand, TerminalUser
-from corral.testing.watching import until
+from corral.testing.stage import until
 from tests.rig.preloaded import PRELOADED, ForkedProcess
 from tests.rig.repository import Repo
 

@@ -1,5 +1,5 @@
 """Processes by what stands in their environment, wherever they run."""
 
-from corral.testing.watching import tagged_processes
+from corral.testing.stage import tagged_processes
 
 __all__ = ["tagged_processes"]

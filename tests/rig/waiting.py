@@ -1,5 +1,5 @@
 """Wait for a condition, never for a time."""
 
-from corral.testing.watching import until
+from corral.testing.stage import until
 
 __all__ = ["until"]

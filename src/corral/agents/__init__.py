@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import structs
 
-from corral.agents import acp, claude, command, replay, shell
+from corral.agents import acp, claude, command, replay
 from corral.agents.formats import error_patterns
 from corral.agents.protocol import Agent
 from corral.model.agent_api import AgentProfile
@@ -62,8 +62,8 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
         return command.AnyCommand(name, profile, reader)
     if name in BUILT_IN:
         return BUILT_IN[name](profile)
-    if name == shell.NAME:  # not to be asked for by a person: flows have commands of their own
-        return shell.Shell()
+    if name == command.NAME:  # not to be asked for by a person: flows have commands of their own
+        return command.Shell()
     if name.startswith(acp.PREFIX):
         return _acp(name, profile)
     for entry in _plugins():

@@ -1,18 +1,23 @@
-"""Any program: the prompt by argument, stdin or file; text, JSON, JSON lines or a pattern as its answer."""
+"""Any command as an agent, and the commands of a flow's own nodes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
+from msgspec import structs
+
 from corral.agents.formats import error_patterns
-from corral.agents.formats.command_output import READERS
+from corral.agents.formats.command_output import READERS, TextOutput
 from corral.agents.protocol import Conversation
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command
+from corral.model import Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.model.errors import BadRequest
+from corral.model.events import AgentEvent, Ended, Spent
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 PROMPT_FILE = ".corral/prompt.txt"
+NAME = "shell"
 
 
 class AnyCommand:
@@ -70,3 +75,31 @@ def _try_patterns(name: str, profile: AgentProfile) -> None:
 def _fill_placeholders(word: str, values: dict[str, str]) -> str:
     # One pass: what stands inside a prompt is not a placeholder.
     return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values[match.group()], word)
+
+
+class Shell:
+    facts = AgentFacts(name=NAME, family=NAME, programs=("/bin/sh",), version=(), reports_cost=True)
+
+    def start(self, task: AgentTask) -> Command:
+        return Command(argv=("/bin/sh", "-c", task.prompt))
+
+    def converse(self, _: AgentTask) -> Conversation:
+        return _FreeConversation(TextOutput(AgentProfile(command=("/bin/sh",))))
+
+
+class _FreeConversation:
+    """Reads it as any command that prints text, and says that it cost nothing."""
+
+    def __init__(self, text: Conversation) -> None:
+        self.read = text.read
+        self._text = text
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        return [Spent(Tokens(), 0.0), *map(_mark_lasting, self._text.exited(end))]
+
+
+def _mark_lasting(event: AgentEvent) -> AgentEvent:
+    """A command that failed says so itself: the same again would end the same, unless the file asks for tries."""
+    if isinstance(event, Ended) and event.error:
+        return structs.replace(event, error=structs.replace(event.error, lasting=True))
+    return event

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from corral.attempt import artifacts, briefing
+from corral.attempt import artifacts, attempt_end, briefing
 from corral.attempt.admission import AgentResolver
 from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_end import AttemptEnd
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
-from corral.attempt.proof import scoring
 from corral.attempt.proof.evidence import EvidenceCollector, Proof
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.model import AttemptRecord, Failure
@@ -171,7 +170,7 @@ class AttemptRunner:
             self.attempt.evidence = self.events.redactor.value(proof.evidence)
             verdict = judge.of_evidence(verdict, self.attempt, self.host.plan.evidence.require, task, gives_output=fits)
         if verdict.status == "done" and self.node.scorers:
-            self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, self._say)
+            self.attempt.scores = await attempt_end.score(self.node.scorers, self.host, self.attempt, self._say)
         if verdict.status == "done" and self.attempt.evidence:
             briefing.confirm(self.events, self.attempt.evidence.grade)
         await self._end.over(verdict)

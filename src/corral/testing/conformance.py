@@ -25,8 +25,7 @@ from corral.testing import noter
 from corral.testing.command import Outcome, TerminalUser
 from corral.testing.model import ScriptedModel, Turn, Usage
 from corral.testing.repository import git
-from corral.testing.stage import AgentSetup, Stage, expect
-from corral.testing.watching import tagged_processes, until
+from corral.testing.stage import AgentSetup, Stage, expect, tagged_processes, until
 
 #: Lines that nobody expects: broken JSON, JSON of other shapes, no text at all, very long ones.
 JUNK = [

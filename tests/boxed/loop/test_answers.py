@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.boxed.loop.patch import apply
-from corral.boxed.loop.text_mode import ParsedAnswer, PatchEdit, ReplaceEdit, WholeFileEdit, parse
+from corral.boxed.loop.text_mode import ParsedAnswer, PatchEdit, ReplaceEdit, WholeFileEdit, apply, parse
 
 WHOLE = [
     "FILE: src/a.py\n```python\nx = 1\n```",

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from corral.boxed.loop.patch import ModelHunk
-from corral.boxed.loop.text_mode import Edit, PatchEdit, ReplaceEdit, WholeFileEdit, apply_changes, parse
+from corral.boxed.loop.text_mode import Edit, ModelHunk, PatchEdit, ReplaceEdit, WholeFileEdit, apply_changes, parse
 from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.tries import tries
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.boxed.loop.tools import TOOLS, LoopToolbox, files
-from corral.boxed.loop.tools.packages import PackagesArguments, command, detect
+from corral.boxed.loop.tools.commands import PackagesArguments, command, detect
 from corral.boxed.loop.tools.result import LoopToolResult
 from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.processes import gone

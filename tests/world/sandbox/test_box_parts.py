@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corral.model import Level
 from corral.world import process
-from corral.world.sandbox import container, probe, seatbelt
+from corral.world.sandbox import other_boxes, probe
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.probe import is_at_least
 from corral.world.workspace.left_files import dangerous_links
@@ -81,7 +81,7 @@ def test_levels_in_order() -> None:
 def test_the_command_for_podman_and_docker(open_folder: Path) -> None:
     box = box_in(open_folder, memory_mb=512, network=False)
     for program in ("podman", "docker"):
-        made = container.command(f"/usr/bin/{program}", box, ["true"], uid=1, gid=2, tag="a/b")
+        made = other_boxes.command(f"/usr/bin/{program}", box, ["true"], uid=1, gid=2, tag="a/b")
         text = " ".join(made.argv)
         for words in ("--network none", "--cap-drop ALL", "--read-only", "--user 1:2", "--memory 512m", "--env HOME "):
             assert words in text
@@ -94,7 +94,7 @@ def test_the_profile_for_macos(open_folder: Path) -> None:
     box = box_in(
         open_folder, listeners=(8118,), hidden=(open_folder / 'work/a"b',), readonly=(open_folder / "work/kept",)
     )
-    lines = seatbelt.profile(box, open_folder / "tmp").splitlines()
+    lines = other_boxes.seatbelt_profile(box, open_folder / "tmp").splitlines()
     assert lines[:2] == ["(version 1)", "(deny default)"]
     written = lines.index(f'(allow file-write* (subpath "{box.workspace}"))')
     assert lines.index(f'(deny file-write* (subpath "{box.workspace}/kept"))') > written

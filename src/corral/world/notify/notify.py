@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 from typing import Protocol, cast
 
 from corral.config.settings import NotifySettings
 from corral.model import ENCODER, Entry, InboxEntry
+from corral.model.errors import CorralError
+from corral.world import process
+from corral.world.process import ProcessStart
+
+SECONDS = 20.0  #: for a program of a channel
 
 
 class NotificationChannel(Protocol):
@@ -31,6 +37,17 @@ async def notify(entry: Entry, ways: NotifySettings) -> list[str]:
 def body(entry: Entry) -> bytes:
     """Return what a channel sends: the entry as every front end shows it, as JSON."""
     return ENCODER.encode(InboxEntry.of(entry))
+
+
+async def run_program(argv: list[str], entry: Entry) -> str:
+    """Run a program that notifies the user, with the entry on its stdin; return what went wrong."""
+    about = {"CORRAL_INBOX": entry.id, "CORRAL_RUN": entry.run, "CORRAL_KIND": entry.kind, "CORRAL_ABOUT": entry.about}
+    begin = ProcessStart(argv=argv, env={**os.environ, **about}, stdin=body(entry) + b"\n")
+    try:
+        finished = await process.run(begin, timeout=SECONDS)
+    except CorralError as error:
+        return f"{argv[-1]}: {error}"
+    return "" if finished.code == 0 else f"{argv[-1]}: it ended with {finished.code}"
 
 
 def _channel(name: str) -> NotificationChannel:

@@ -19,7 +19,7 @@ from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world.process import Owner, ProcessStart
 from corral.world.process_identity import Leftover
-from corral.world.sandbox import cgroup, container, seatbelt
+from corral.world.sandbox import cgroup, other_boxes
 from corral.world.sandbox.profile import HOME, SCRATCH, Box, build, inner, launcher
 from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
 
@@ -198,16 +198,16 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
 def _by_container(argv: Sequence[str], box: Box, tag: str) -> ConfinedProcess:
     if box.listeners:
         raise CorralError("at level container nothing can be answered from outside the box", hint="install bubblewrap")
-    run = container.program()
+    run = other_boxes.program()
     if run is None:
         raise CorralError("neither podman nor docker is installed")
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
     _, first = inner(boxed=True)
     inside_it = [*first, *in_box(box, None, grouped=True), *argv]
-    made = container.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
+    made = other_boxes.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
     # The program needs to find its own settings; all else of its environment is the box's.
-    env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
+    env = {**{name: os.environ[name] for name in other_boxes.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
     argv = [*launcher(), "-p", str(os.getpid()), "-a", made.afterwards, "--", *made.argv]
     return ConfinedProcess(ProcessStart(argv=argv, env=env, tag=tag, supervised=True))
 
@@ -233,7 +233,7 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
         _, first = inner(boxed=False)
         first = [*first, *by_landlock(box, scratch, own_user=owner is not None)]
     elif level == "seatbelt":
-        first = ["/usr/bin/sandbox-exec", "-p", seatbelt.profile(box, scratch)]
+        first = ["/usr/bin/sandbox-exec", "-p", other_boxes.seatbelt_profile(box, scratch)]
     left, leaves = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     closing += [lambda number=number: os.close(number) for number in (left, leaves)]
     drop = ["-u", str(owner.uid), "-g", str(owner.gid)] if owner else []

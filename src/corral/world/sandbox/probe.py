@@ -19,7 +19,7 @@ from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world import machine_limits, process
 from corral.world.process import ProcessStart
-from corral.world.sandbox import container, profile
+from corral.world.sandbox import other_boxes, profile
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
@@ -160,10 +160,10 @@ async def _run(level: Level, folder: Path) -> str | None:
 
 async def _container() -> MissingLevel | None:
     """Ask podman or docker whether it works, and make the empty image that docker needs."""
-    run = container.program()
+    run = other_boxes.program()
     if run is None:
         return MissingLevel("container", "neither podman nor docker is installed", "sudo apt-get install podman")
-    env = {name: os.environ[name] for name in (*container.OWN, "PATH") if name in os.environ}
+    env = {name: os.environ[name] for name in (*other_boxes.OWN, "PATH") if name in os.environ}
     asked = await process.run(ProcessStart(argv=[run, "info"], env=env), timeout=20)
     if asked.code != 0:
         words = (asked.err or asked.out).decode(errors="replace").strip().splitlines()
@@ -171,8 +171,8 @@ async def _container() -> MissingLevel | None:
         return MissingLevel("container", reason, f"start it: `{Path(run).name} info` must succeed")
     if Path(run).name == "docker":
         with tempfile.TemporaryDirectory() as name:
-            packed = shutil.make_archive(str(Path(name, "empty")), "tar", container.root(Path(name)))
-            await process.run(ProcessStart(argv=[run, "import", packed, container.EMPTY], env=env), timeout=60)
+            packed = shutil.make_archive(str(Path(name, "empty")), "tar", other_boxes.root(Path(name)))
+            await process.run(ProcessStart(argv=[run, "import", packed, other_boxes.EMPTY], env=env), timeout=60)
     return None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.boxed.loop.programs import shorten
-from corral.boxed.loop.tools import files, git, packages, shell, testing
+from corral.boxed.loop.tools import commands, files, testing
 from corral.boxed.loop.tools.result import LoopToolResult
 from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
@@ -34,9 +34,9 @@ class LoopTool(Struct, frozen=True):
     def schema(self) -> dict[str, Any]:
         _, parts = msgspec.json.schema_components([self.arguments])
         schema = dict(parts[self.arguments.__name__])
-        for told in schema["properties"].values():
-            if "enum" in told:
-                told["type"] = "string"  # some providers insist on it
+        for part in schema["properties"].values():
+            if "enum" in part:
+                part["type"] = "string"  # some providers insist on it
         return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
@@ -46,9 +46,9 @@ TOOLS = (
     LoopTool("search", files.SearchFilesArguments, files.search, "pattern"),
     LoopTool("write", files.WriteFileArguments, files.write, "path", writes=True),
     LoopTool("edit", files.EditFileArguments, files.edit, "path", writes=True),
-    LoopTool("bash", shell.BashArguments, shell.bash, "command"),
-    LoopTool("git", git.GitArguments, git.git, "action"),
-    LoopTool("packages", packages.PackagesArguments, packages.packages, "action", writes=True),
+    LoopTool("bash", commands.BashArguments, commands.bash, "command"),
+    LoopTool("git", commands.GitArguments, commands.git, "action"),
+    LoopTool("packages", commands.PackagesArguments, commands.packages, "action", writes=True),
     LoopTool("test", testing.RunTestsArguments, testing.test, "only"),
 )
 

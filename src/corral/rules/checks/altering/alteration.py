@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
-from corral.rules.checks.altering import compiled_tests, node_tests, python_tests, shell_scripts
+from corral.rules.checks.altering import node_tests, other_tests, python_tests
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of, unchanged_file
 from corral.rules.checks.id_changes import stem
 from corral.rules.checks.steering.command_text import is_shell
@@ -82,8 +82,8 @@ NODES = _Language(node_tests.test_names, node_tests.alter_tests, _node_ids)
 LANGUAGES = {
     ".py": PYTHON,
     **dict.fromkeys(NODE, NODES),
-    ".go": _Language(compiled_tests.go_names, compiled_tests.alter_go, _go_ids),
-    ".rs": _Language(compiled_tests.rust_names, compiled_tests.alter_rust, _rust_ids),
+    ".go": _Language(other_tests.go_names, other_tests.alter_go, _go_ids),
+    ".rs": _Language(other_tests.rust_names, other_tests.alter_rust, _rust_ids),
 }
 
 
@@ -159,7 +159,7 @@ def _script(path: str, sources: Source) -> RewrittenFile | None:
     elif path.endswith((".js", ".mjs", ".cjs")):
         made = node_tests.alter_script(text, marks)
     elif is_shell(path, text):
-        made = shell_scripts.alter_script(text, marks)
+        made = other_tests.alter_script(text, marks)
     elif not is_code(path) and not text.startswith("#!"):
         made = alter_file(text, marks)
     else:

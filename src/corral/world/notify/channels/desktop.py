@@ -6,7 +6,7 @@ import os
 import shutil
 
 from corral.model import Entry
-from corral.world.notify.channels.command import start
+from corral.world.notify.notify import run_program
 
 
 async def send(entry: Entry, setting: str) -> str:  # noqa: ARG001 -- it is on or off
@@ -14,4 +14,4 @@ async def send(entry: Entry, setting: str) -> str:  # noqa: ARG001 -- it is on o
     if not has_screen or not shutil.which("notify-send"):
         return ""
     words = f"{entry.text[:300]}\ncorral answer {entry.id} ..."
-    return await start(["notify-send", "--app-name=corral", "--", f"corral: {entry.about}", words], entry)
+    return await run_program(["notify-send", "--app-name=corral", "--", f"corral: {entry.about}", words], entry)
