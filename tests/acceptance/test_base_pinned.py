@@ -3,6 +3,8 @@
 import contextlib
 import sqlite3
 import subprocess
+import threading
+from typing import Self
 
 import pytest
 
@@ -106,5 +108,60 @@ def test_gc_at_any_moment_loses_nothing(corral: Corral) -> None:
         assert set(statuses(outcome).values()) == {"done"}, outcome
         last = nodes(outcome)["after"]["attempts"][-1]["branch"]
         assert repo.read(last, "count.txt") == "8 all.txt"
+    checked = subprocess.run(["git", "fsck", "--connectivity-only"], cwd=repo.folder, capture_output=True, check=False)
+    assert checked.returncode == 0, checked
+
+
+class Gardener:
+    """Drops all that no ref leads to, again and again, in a thread of its own; `moments` counts how often."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo, self._over = repo, threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.moments = 0
+
+    def _work(self) -> None:
+        while not self._over.is_set():
+            self._repo.git("reflog", "expire", "--expire=now", "--all")
+            self._repo.git("gc", "--quiet", "--prune=now")
+            self.moments += 1
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def test_gc_during_races_merges_undos_queues_and_kills_loses_nothing(corral: Corral) -> None:
+    doer(corral)
+    repo, moments, number = corral.repo(), 0, 0
+    while moments < tries(50):
+        number += 1
+        with Gardener(repo) as gardener:
+            raced = corral.run(repo, f"DO: echo {number} > race{number}.txt", "--agent", "doer,doer")
+            assert raced.code == 0, raced
+            assert corral("merge", raced.json["run"], cwd=repo.folder).code == 0
+            merged = repo.head
+            assert corral("undo", raced.json["run"], cwd=repo.folder).code == 0
+            assert corral("merge", raced.json["run"], cwd=repo.folder).code == 0
+            queued = [corral.run(repo, f"DO: echo {each} > {each}{number}.txt", "--agent", "doer") for each in "ab"]
+            assert [each.code for each in queued] == [0, 0]
+            queue = corral("merge", *(each.json["run"] for each in queued), "--queue", cwd=repo.folder)
+            assert queue.code == 0, queue
+            task = f"DO: echo {number} > half{number}.txt; until test -e go; do sleep 0.05; done"
+            with corral.going("run", task, "--repo", repo.folder, "--agent", "doer") as going:
+                until(lambda: list(corral.home.glob("workspaces/*/work/half*")), "it is at work")
+                going.process.kill()
+                going.process.wait()
+            killed = corral("stop", "@last", "--json")
+            assert repo.read(killed.attempt["branch"], f"half{number}.txt") == str(number)
+        moments += gardener.moments
+        assert {f"race{number}.txt", f"a{number}.txt", f"b{number}.txt"} <= set(repo.files("main"))
+        assert repo.git("cat-file", "-t", merged) == "commit"
+        for each in (raced, *queued):
+            assert repo.git("cat-file", "-t", each.attempt["commit"]) == "commit"
     checked = subprocess.run(["git", "fsck", "--connectivity-only"], cwd=repo.folder, capture_output=True, check=False)
     assert checked.returncode == 0, checked

@@ -16,7 +16,7 @@ from corral.engine.merge.uncommitted import UncommittedChanges
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import BranchCheckout, MergeRecord
 from corral.store.interface import Store
-from corral.world.git import merge_commits, move_branch
+from corral.world.git import incoming_objects, merge_commits, move_branch
 from corral.world.git.move_branch import Checkout, UnfinishedMove
 from corral.world.git.repository import Repository
 from corral.world.locks import hold_lock
@@ -38,7 +38,8 @@ class BranchMover:
         async with hold_lock(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
             self.repository.keeps = (held,)
             try:
-                yield
+                with incoming_objects.stage(self.repository):
+                    yield
             finally:
                 self.repository.keeps = ()
 

@@ -13,7 +13,7 @@ from corral.model import Request, Run
 from corral.model.errors import BadRequest
 from corral.model.events import RunEvent
 from corral.model.merge import Choice, Conflict, ConflictedFile, Conflicts, MergeRecord, MergeRequest, Version
-from corral.world.git import blobs, merge_commits, resolve_conflicts
+from corral.world.git import blobs, incoming_objects, merge_commits, resolve_conflicts
 from corral.world.git.repository import GITLINK
 
 MARKS = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
@@ -108,14 +108,8 @@ def _text(content: bytes) -> str | None:
 async def resolve_by_agent(driver: Driver, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
     """Let an agent settle what is in conflict, and land that; what it cannot settle stays with the person."""
     request = merger.complete_request(request)
-    worked = await merger.work_out(request)
-    before, commit = worked.before, worked.candidate.commit
-    if before is None or commit is None or not worked.merged.conflicts:
-        raise BadRequest("parts of the run itself are in conflict: an agent cannot settle that here")
-    if any(resolve_conflicts.is_submodule(conflict) for conflict in worked.merged.conflicts):
-        raise BadRequest("a submodule is in conflict: no agent can settle that", hint="--resolve PATH=ours or theirs")
-    base = await merge_commits.commit_tree(merger.repository, worked.merged.tree, [before, commit], "in conflict")
-    await merger.repository.git("update-ref", f"refs/corral/conflicts/{merger.run.run}", base)
+    with incoming_objects.stage(merger.repository):
+        worked, base = await _pin_conflict(merger, request)
     asked = _agent_request(merger, request, base, worked)
     for number in range(request.tries):
         name = await driver.submit(asked, merger.say)
@@ -126,6 +120,20 @@ async def resolve_by_agent(driver: Driver, merger: Merger, request: MergeRequest
             return await merger.merge_tree(request, worked, settled)
     merger.say(f"{request.resolve_with} could not settle it: it is left to you")
     return record
+
+
+async def _pin_conflict(merger: Merger, request: MergeRequest) -> tuple[ComputedMerge, str]:
+    """Return a merge and the commit, held by a ref, that shows its conflicts."""
+    worked = await merger.work_out(request)
+    before, commit = worked.before, worked.candidate.commit
+    if before is None or commit is None or not worked.merged.conflicts:
+        raise BadRequest("parts of the run itself are in conflict: an agent cannot settle that here")
+    if any(resolve_conflicts.is_submodule(conflict) for conflict in worked.merged.conflicts):
+        raise BadRequest("a submodule is in conflict: no agent can settle that", hint="--resolve PATH=ours or theirs")
+    base = await merge_commits.commit_tree(merger.repository, worked.merged.tree, [before, commit], "in conflict")
+    await merger.repository.publish()
+    await merger.repository.git("update-ref", f"refs/corral/conflicts/{merger.run.run}", base)
+    return worked, base
 
 
 def _agent_request(merger: Merger, request: MergeRequest, base: str, worked: ComputedMerge) -> Request:

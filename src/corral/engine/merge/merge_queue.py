@@ -14,6 +14,7 @@ from corral.model.merge import MergeRequest, QueueRecord
 from corral.store.interface import Store
 from corral.world.git import repository
 from corral.world.git.move_branch import BranchMoved
+from corral.world.git.repository import Repository
 
 MOST_MOVES = 5
 
@@ -39,24 +40,34 @@ class MergeQueue:
     def __init__(self, store: Store, mergers: Sequence[Merger], find: Callable[[str], Merger], say: Say) -> None:
         self.store, self.say, self._find = store, say, find
         self._mergers = {merger.run.run: merger for merger in mergers}
+        self._staged: Repository | None = None  #: the one that keeps new objects from `git gc`; the others join it
 
     async def merge(self, request: MergeRequest) -> QueueRecord:
         """Land what goes together and passes; what does not is left out, and told why."""
         record = await self._record(request)
         lander = self._merger(record.runs[0]).branch_mover
-        async with lander.alone():
-            await lander.recover()
-            moves = 0
-            while record.runs:
-                try:
-                    record = await self._round(record, request)
-                except BranchMoved as moved:
-                    moves += 1
-                    if moves > MOST_MOVES:
-                        raise
-                    self.say(f"{moved}: once more")
+        try:
+            async with lander.alone():
+                self._staged = lander.repository
+                await lander.recover()
+                record = await self._rounds(record, request)
+        finally:
+            for merger in self._mergers.values():
+                merger.repository.share_apart(lander.repository)
         record = structs.replace(record, over=True)
         self.store.merges.save_queue(record)
+        return record
+
+    async def _rounds(self, record: QueueRecord, request: MergeRequest) -> QueueRecord:
+        moves = 0
+        while record.runs:
+            try:
+                record = await self._round(record, request)
+            except BranchMoved as moved:
+                moves += 1
+                if moves > MOST_MOVES:
+                    raise
+                self.say(f"{moved}: once more")
         return record
 
     async def _record(self, request: MergeRequest) -> QueueRecord:
@@ -81,7 +92,10 @@ class MergeQueue:
         return self.store.merges.add_queue(record)
 
     def _merger(self, run: str) -> Merger:
-        return self._mergers.get(run) or self._mergers.setdefault(run, self._find(run))
+        found = self._mergers.get(run) or self._mergers.setdefault(run, self._find(run))
+        if self._staged and found.repository is not self._staged:
+            found.repository.share_apart(self._staged)
+        return found
 
     # --- one round
 

@@ -274,6 +274,8 @@ class Merger:
         else:
             merged = await self.merge_with(request, before, candidate.commit, since=self.plan.base if gone else None)
         self.choices(request).check(merged.conflicts)
+        if merged.conflicts:
+            await self.repository.publish()  # users look at both sides later
         return ComputedMerge(candidate=candidate, ref=ref, before=before, merged=merged, gone=tuple(gone))
 
     async def merge_with(
@@ -372,7 +374,12 @@ class Merger:
     # --- making it
 
     async def make_commit(self, request: MergeRequest, worked: ComputedMerge) -> str:
-        """Make the commit that the branch will point to."""
+        """Make the commit that the branch will point to, for everybody to see."""
+        made = await self._make_commit(request, worked)
+        await self.repository.publish()
+        return made
+
+    async def _make_commit(self, request: MergeRequest, worked: ComputedMerge) -> str:
         before, commit, tree = worked.before, worked.candidate.commit or "", worked.merged.tree
         by = await self.repository.identity()
         if before is None:
@@ -469,6 +476,7 @@ class Merger:
             if tree == await self.repository.tree_of(worked.before):
                 raise BadRequest(f"{worked.ref.removeprefix('refs/heads/')} has this already")
             after = await merge_commits.commit_tree(self.repository, tree, parents, message, by)
+            await self.repository.publish()
             record = self.new_record(request, structs.replace(worked, after=after))
             uncommitted = UncommittedChanges(self.store, self.repository)
             for place in await uncommitted.places(worked.ref, worked.before, after):  # before anybody waits for checks

@@ -99,6 +99,7 @@ async def combine_picks(repository: Repository, run: Run, base: str | None, take
     words = "".join(f"Taken: {part.take.path_with_hunks} from {part.attempt.id}\n" for part in told)
     message = rules.message(run, [], squashed=True, into="") + words
     commit = await merge_commits.commit_tree(repository, tree, [base], message)
+    await repository.publish()
     await repository.git("update-ref", f"refs/corral/taken/{run.run}/{commit[:12]}", commit)
     return PickedCommit(commit, tuple(part.pair for part in told))
 

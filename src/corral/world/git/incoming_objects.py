@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -187,6 +188,31 @@ def move_in(repository: Repository, folder: Path) -> Generator[None]:
                 if source.exists():
                     source.rename(target.with_suffix(suffix))
         yield
+
+
+@contextlib.contextmanager
+def stage(repository: Repository) -> Generator[None]:
+    """Keep what git writes from `git gc` while no ref leads to it: first apart, then, published, in marked packs."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(quarantine(repository))
+        except OSError:  # gone, or not to be written: git says so in its own words
+            yield
+            return
+        marks = stack.enter_context(contextlib.ExitStack())
+
+        async def publish() -> None:
+            try:
+                await pack_up(repository, folder)
+                marks.enter_context(move_in(repository, folder))
+            except OSError as error:
+                hint = "the disk is full: make room, then try again" if error.errno == errno.ENOSPC else ""
+                raise GitTrouble(f"objects cannot be written: {error.strerror}", hint=hint) from error
+            for loose in folder.glob("[0-9a-f][0-9a-f]"):
+                shutil.rmtree(loose, ignore_errors=True)
+
+        with repository.write_apart(environment(folder), publish):
+            yield
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import shlex
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -121,12 +121,32 @@ class Repository:
         self.quiet: dict[str, str] = {}  #: what keeps git from programs that settings name, once that was looked up
         self._apart: Mapping[str, str] = {}  #: where objects that it writes lie, if not with the others
         self.keeps: tuple[int, ...] = ()  #: locks that git holds with us: killed, we are not followed before it ends
+        self._publish: Callable[[], Awaitable[None]] | None = None
 
     def apart(self, env: Mapping[str, str]) -> Repository:
         """Return the same repository, whose new objects lie in a folder of their own."""
         other = Repository(self.folder, self.git_dir, work_tree=self._work_tree, identity=self._identity)
         other.quiet, other._apart = self.quiet, env
         return other
+
+    @contextlib.contextmanager
+    def write_apart(self, env: Mapping[str, str], publish: Callable[[], Awaitable[None]]) -> Generator[None]:
+        """Have git write new objects into a folder of their own; `publish` moves them to the others."""
+        before = self._apart, self._publish
+        self._apart, self._publish = env, publish
+        try:
+            yield
+        finally:
+            self._apart, self._publish = before
+
+    def share_apart(self, other: Repository) -> None:
+        """Write new objects where `other` does."""
+        self._apart, self._publish, self.keeps = other._apart, other._publish, other.keeps
+
+    async def publish(self) -> None:
+        """Let everybody see the objects that were written apart: before a ref leads to them."""
+        if self._publish:
+            await self._publish()
 
     async def git(
         self,
