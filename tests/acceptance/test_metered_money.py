@@ -1,6 +1,7 @@
 """What passes to a provider is counted by corral itself: the agent's word can neither hide it nor replace it."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 from corral.testing import ScriptedModel, Turn, Usage
 from tests.rig.command import Corral
 from tests.rig.mcp import connected, told
+from tests.rig.screen import on_terminal
 from tests.rig.server import serving
 from tests.rig.waiting import until
 
@@ -91,6 +93,21 @@ def test_what_is_metered_is_shown_while_the_agent_works(corral: Corral, model: S
         corral("stop", "@last")
         stopped = run.end()
     assert stopped.json["nodes"][0]["attempts"][0]["cost"]["usd"] == pytest.approx(2 * PRICE)
+
+
+def test_the_live_line_and_the_page_show_what_is_metered(corral: Corral, model: ScriptedModel) -> None:
+    """Before the agent has reported anything; it says nothing of its own cost."""
+    agent = claude(corral, model, "ask(); ask(); say(**ASKED); time.sleep(600.39)")
+    words = ("run", "t", "--repo", corral.repo().folder, "--agent", agent, "--retries", "0")
+    with serving(corral, corral.root) as server, on_terminal(corral, *words) as screen:
+        screen.sees(r"\$0\.90")
+        run = corral("ls", "--json").json[0]["run"]
+        page = server.ask("GET", f"/runs/{run}").body.decode()
+        assert "$0.90" in page
+        assert "200.0k in, 20.0k out" in page
+        assert server.ask("GET", f"runs/{run}").json["cost"]["usd"] == pytest.approx(2 * PRICE)
+        screen.process.send_signal(signal.SIGTERM)
+        assert screen.end() == 130
 
 
 def test_many_requests_at_once_pass_a_limit_by_one_answer(corral: Corral) -> None:

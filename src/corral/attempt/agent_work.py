@@ -189,7 +189,7 @@ class AgentWork:
     def _ears(self) -> AgentListeners:
         tools = self.toolbox if self._has_tools() else None
         count = self.events.budget.count
-        count.ended = self._watch_money
+        count.ended = self._end_request
         return AgentListeners(self._hear, self.guard.on_host, self._meter, tools, self._admission.rate_limit, count)
 
     async def _work(self, scene: TurnContext, asked: AgentTask, messages: FileMail | None) -> str:
@@ -235,6 +235,10 @@ class AgentWork:
         self.events.budget.meter(model, tokens, answer)
         if self.events.gauge is not None:
             self.events.gauge.note_metered(model, tokens)
+        self._watch_money()
+
+    def _end_request(self) -> None:
+        self.events.note_metered()
         self._watch_money()
 
     def _made_no_request(self) -> bool:

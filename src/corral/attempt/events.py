@@ -56,6 +56,7 @@ class AttemptEvents:
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
         self._metered_before = Tokens()
+        self._shown_usd: float | None = 0.0  #: of what was metered; None: its agent itself says what it uses
         self.gauge: Gauge | None = None  #: of its present turn
         self.back_at: Callable[[], float | None] = lambda: None  #: when its account may be asked, by its provider
         self._full: dict[str, float] = {}  #: windows of its account that are used up, and until when
@@ -122,6 +123,8 @@ class AttemptEvents:
             body = ENCODER.encode(event)
         if vital:
             self._act_on(event)
+            if isinstance(event, Spent):
+                self._shown_usd = None
             if isinstance(event, Spent) and event.usd is None and (usd := self.budget.known_usd) is not None:
                 event = structs.replace(event, computed_usd=dollars(usd))
                 body = ENCODER.encode(event)
@@ -129,6 +132,18 @@ class AttemptEvents:
             self.gauge.note_reported(event.tokens, event.window)
         elif isinstance(event, Rationed):
             self._note_quota(event)
+        self._write(event, body, vital=vital)
+
+    def note_metered(self) -> None:
+        """Take down what was metered so far, for an agent that says nothing of it while it works."""
+        usd = self.budget.known_usd
+        if self._shown_usd is None or usd is None or usd <= self._shown_usd:
+            return
+        self._shown_usd = usd
+        event = Spent(self._metered(), computed_usd=dollars(usd))
+        self._write(event, ENCODER.encode(event), vital=True)
+
+    def _write(self, event: Event, body: bytes, *, vital: bool) -> None:
         if len(body) > MOST_TEXT:
             event = _cut(event)
             body = ENCODER.encode(event)
@@ -164,10 +179,13 @@ class AttemptEvents:
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
-        metered = self._tokens_before + self.budget.metered_tokens.less(self._metered_before).within_limits
+        metered = self._metered()
         told_all = self.ended is not None and self.ended.ok
         if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
             self.attempt.tokens = metered
+
+    def _metered(self) -> Tokens:
+        return self._tokens_before + self.budget.metered_tokens.less(self._metered_before).within_limits
 
     def cooldown(self) -> tuple[float, str] | None:
         """Return until when its agent's quota is used up, as any run found out; None if it is not."""
