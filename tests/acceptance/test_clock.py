@@ -58,3 +58,25 @@ def test_durations_do_not_follow_a_clock_that_jumps(corral: Corral, shim: Path, 
         assert 0 < seconds < 600
     shown = corral("show", "@last", "--json").json
     assert (shown["seconds"], shown["started"]) == (outcome.json["seconds"], outcome.json["started"])
+
+
+@pytest.mark.parametrize(("limit", "days"), [("--per-day", 1), ("--per-month", 32)])
+def test_what_is_reserved_for_unknown_cost_ends_with_its_window(
+    corral: Corral, shim: Path, limit: str, days: int
+) -> None:
+    repo, shift = corral.repo(), corral.root / "shift"
+    shift.write_text("0")
+    corral.env |= {"LD_PRELOAD": str(shim), "SHIFT_FILE": str(shift)}
+    corral.config("[budget]\nunknown_cost_usd = 0.6\n")
+    assert corral("budget", "set", limit, "1.0").code == 0
+    agent = corral.agent(
+        "mute", "echo x > x.txt; echo '{}'", 'output = "jsonl"\ncost = "usd"'
+    )  # it does not say what it cost
+    assert corral.run(repo, "t", "--agent", agent).code == 0
+    window = limit.removeprefix("--per-")
+    assert corral("budget", "--json").json[window] == {"spent": 0.0, "reserved": 0.6}
+    refused = corral.run(repo, "t", "--agent", agent)
+    assert refused.code == 4, refused
+    shift.write_text(str(days * DAY))
+    assert corral("budget", "--json").json[window] == {"spent": 0.0, "reserved": 0.0}
+    assert corral.run(repo, "t", "--agent", agent).code == 0

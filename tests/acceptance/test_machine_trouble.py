@@ -279,7 +279,12 @@ def limited(ready: Corral, repo: Repo, limit: str) -> Outcome:
 
 @pytest.mark.parametrize(
     ("limit", "word"),
-    [("ulimit -n 16", "open files"), ("ulimit -n 24", "open files"), ("ulimit -f 20", "file size")],
+    [
+        ("ulimit -n 16", "open files"),
+        ("ulimit -n 24", "open files"),
+        ("ulimit -f 20", "file size"),
+        ("ulimit -v 45000", "memory"),
+    ],
 )
 def test_a_limit_that_is_reached_is_named(ready: Corral, repo: Repo, limit: str, word: str) -> None:
     outcome = limited(ready, repo, limit)

@@ -211,6 +211,24 @@ def test_a_broken_gitmodules_in_the_checkout_is_named_in_plain_words(corral: Cor
     assert corral("merge", run, "--strategy", "rebase").code == 0
 
 
+@pytest.mark.parametrize("where", ["base", "branch", "work"])
+def test_a_broken_gitmodules_that_was_committed_keeps_nothing_from_a_rebase(corral: Corral, where: str) -> None:
+    """In the commit both sides begin at, in what the branch got meanwhile, or in the work itself."""
+    broken = {".gitmodules": '[submodule "lib"\n\tpath = lib\n[[[\n'}
+    repo = corral.repo(files=FILES)
+    if where == "base":
+        repo.commit(broken)
+    script = "printf '[submodule \"lib\"\\n[[[\\n' > .gitmodules; " if where == "work" else ""
+    run = work(corral, repo, f"{script}echo new > n.txt")["run"]
+    repo.commit({"other.txt": "meanwhile\n", **(broken if where == "branch" else {})})
+    merged = corral("merge", run, "--strategy", "rebase")
+    assert merged.code == 0, merged
+    assert "fatal" not in merged.err
+    assert {"n.txt", "other.txt", ".gitmodules"} <= set(repo.files("main"))
+    assert repo.git("status", "--porcelain", "--ignore-submodules=all") == ""
+    assert corral("undo", run).code == 0
+
+
 def test_work_that_was_moved_on_or_whose_branch_was_merged_and_deleted_still_stands(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     repo.git("checkout", "--quiet", "-b", "feature")

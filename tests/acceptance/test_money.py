@@ -15,6 +15,7 @@ import pytest
 from corral.testing import ScriptedModel, Turn, Usage
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
+from tests.rig.server import serving
 from tests.rig.suites import claude_program
 from tests.rig.waiting import until
 
@@ -209,7 +210,7 @@ def test_tokens_have_a_limit_too(corral: Corral, repo: Repo) -> None:
 
 def test_unknown_cost_stays_reserved_and_is_never_shown_as_spent(corral: Corral, repo: Repo) -> None:
     corral.config("[budget]\nper_day_usd = 1.5\nunknown_cost_usd = 0.9")
-    agent = corral.agent("mute", "echo x > x.txt", 'output = "regex"\ncost = "cost: (.*)"')
+    agent = corral.agent("mute", "echo x > x.txt; echo '{}'", 'output = "regex"\ncost = "cost: (.*)"')
     first = corral.run(repo, "t", "--agent", agent)
     assert first.code == 0, first
     unknown = {"usd": None, "source": "unknown", "reserved_usd": 0.9}
@@ -397,3 +398,21 @@ def test_a_cost_that_is_none_is_unknown_and_stays_reserved(corral: Corral, repo:
     assert outcome.code == 0, outcome
     assert outcome.attempt["cost"] == {"usd": None, "source": "unknown", "reserved_usd": 1.0}
     assert corral("cost", "--json").json["total"] == {"usd": 0.0, "source": "unknown", "reserved_usd": 1.0}
+
+
+def test_pages_show_what_is_reserved_and_not_as_spent(corral: Corral, repo: Repo) -> None:
+    corral("budget", "set", "--per-day", "5.0")
+    agent = corral.agent(
+        "mute", "echo x > x.txt; echo '{}'", 'output = "jsonl"\ncost = "usd"'
+    )  # it does not say what it cost
+    run = corral.run(repo, "t", "--agent", agent).json["run"]
+    assert corral.run(repo, "t", "--agent", spends(corral, 0.25)).code == 0
+    with serving(corral, corral.root) as server:
+        now, cost, page = (server.ask("GET", path).body.decode() for path in ("/", "/cost", f"/runs/{run}"))
+    assert "$1.00 reserved for what runs and for unknown cost" in now
+    assert "$0.25</" in now
+    assert "spent, up to $1.00 reserved for unknown cost" in cost
+    assert "1 attempt of unknown cost, $1.00 reserved" in cost
+    assert "$1.00 reserved" in page
+    assert "up to $1.00 reserved for unknown cost" in page  # of its attempt
+    assert not any("$1.25" in each for each in (now, cost, page))

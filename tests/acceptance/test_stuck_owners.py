@@ -195,3 +195,67 @@ def test_halt_names_what_it_could_not_stop(corral: Corral, repo: Repo) -> None:
         assert corral("show", run, "--json").json["status"] == "running"
         forced = corral("stop", run, "--force", "--json")
         assert forced.json["status"] == "stopped", forced
+
+
+#: An agent's file of another package, whose reader never returns: the process that drives the run hangs in it.
+HANGS = """
+import time
+from pathlib import Path
+from corral.model.agent_api import AgentFacts, Command
+class Hangs:
+    facts = AgentFacts(name="hangs", family="hangs", programs=("sh",), version=())
+    def __init__(self, profile): pass
+    def start(self, task):
+        first = "echo half > half.txt; test -e {hung} || {{ echo hang; sleep 600.53; }}"
+        return Command(argv=("sh", "-c", first + "; echo rest > rest.txt; echo done"))
+    def converse(self, task): return self
+    def read(self, line):
+        if line == "hang":
+            Path("{hung}").touch()
+            time.sleep(600.53)
+        return []
+    def exited(self, end):
+        from corral.model.events import Ended
+        return [Ended(ok=True, text="done")]
+"""
+
+
+@pytest.fixture
+def hanging(corral: Corral) -> str:
+    """Install that agent as a package; it hangs once."""
+    packages = corral.root / "packages"
+    info = packages / "corral_hangs-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: corral-hangs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[corral.agents]\nhangs = corral_hangs:Hangs\n")
+    (packages / "corral_hangs.py").write_text(HANGS.format(hung=corral.root / "seen" / "hung"))
+    corral.env["PYTHONPATH"] = str(packages)
+    (corral.root / "seen").mkdir()
+    corral.config(f'[scope]\nread = ["{corral.root / "seen"}"]\n')
+    return "hangs"
+
+
+@pytest.mark.parametrize("how", ["resume", "stop", "halt"])
+def test_a_process_that_hangs_without_being_stopped_loses_its_run(
+    corral: Corral, repo: Repo, hanging: str, how: str
+) -> None:
+    """It is not suspended: it is at work in code that never returns, and deaf to every order."""
+    with corral.going("run", "a task", "--repo", repo.folder, "--agent", hanging, "--json") as going:
+        until(lambda: (corral.root / "seen" / "hung").exists() or going.process.poll() is not None, "it hangs")
+        run = corral("ls", "--json").json[0]["run"]
+        assert not process_identity.is_suspended(going.process.pid)
+        if how == "resume":
+            assert corral("resume", run).code == 2  # its lease is not out
+            let_lease_run_out(corral)
+            outcome = corral("resume", run, "--json")
+            assert (outcome.code, outcome.json["status"]) == (0, "done"), outcome
+            assert repo.read(outcome.json["nodes"][0]["attempts"][-1]["commit"], "rest.txt") == "rest"
+        else:
+            outcome = corral("stop", run, "--json") if how == "stop" else corral("halt")
+            assert outcome.code == 0, outcome
+        shown = corral("show", run, "--json").json
+        assert shown["status"] == ("done" if how == "resume" else "stopped")
+        first = shown["nodes"][0]["attempts"][0]
+        assert repo.read(first["branch"], "half.txt") == "half"
+        assert not tagged_processes(f"CORRAL_ATTEMPT={run}")
+    assert stored(corral, "SELECT count(*) FROM ledger WHERE settled IS NULL") == [(0,)]

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tests.rig.command import Corral, Outcome
+from tests.rig.mounts import in_private_mounts
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
 
@@ -85,9 +86,9 @@ def test_memory_that_belongs_to_no_process(request: pytest.FixtureRequest, who: 
     corral.config("[scope]\nmemory_mb = 256")
     script = f"python3 - <<'END' || exit 3\n{UNSHOWN[kind]}\nimport time; time.sleep(31536000.79)\nEND"
     outcome = used_up(corral, corral.repo(), script)
-    # Where the kernel refuses, the program itself fails; where it does not, the box is ended.
-    expected = ("memory", "crash") if who == "corral" or kind == "file" else ("memory",)
-    assert outcome.attempt["error"]["class"] in expected, outcome
+    full = outcome.attempt["sandbox"]["level"] == "full"
+    # An ordinary user's program gets no such file at all, and fails itself; everything else is counted, and ended.
+    assert outcome.attempt["error"]["class"] == ("crash" if kind == "file" and not full else "memory"), outcome
     gone("31536000.79")
 
 
@@ -142,3 +143,27 @@ def test_what_stays_below_is_let_be(corral: Corral, repo: Repo) -> None:
     corral.agent("mine", f'python3 -c "{hold}" || exit 3; for i in 1 2 3 4 5; do sleep 1 & done; wait; echo x > x')
     outcome = corral.run(repo, "t", "--agent", "mine")
     assert outcome.code == 0, outcome
+
+
+MEMINFO = "MemTotal:       {total:>10} kB\nMemFree:        {free:>10} kB\nMemAvailable:   {free:>10} kB\n"
+
+
+def test_an_agent_is_ended_when_the_machine_runs_out_of_memory_that_no_figure_shows(corral: Corral, repo: Repo) -> None:
+    """What the machine says of its memory is ours here: it falls below the floor while the agent works."""
+    meminfo = corral.root / "meminfo"
+    meminfo.write_text(MEMINFO.format(total=8 << 20, free=6 << 20))
+    corral.agent("mine", "echo half > half.txt; echo ready; sleep 31536000.81")
+    corral.config("[scope]\nmemory_mb = 512")
+    with in_private_mounts(f"mount --bind {meminfo} /proc/meminfo", corral.program) as program:
+        corral.program = program
+        # Without a box: no box can have a /proc of its own where a part of it is covered.
+        words = ("--agent", "mine", "--repo", repo.folder, "--retries", "0", "--json", *BARE)
+        with corral.going("run", "t", *words) as going:
+            corral.until_said("ready")
+            with meminfo.open("r+") as file:  # in place: it is mounted
+                file.write(MEMINFO.format(total=8 << 20, free=20 << 10))
+            outcome = going.end()
+    assert outcome.code == 1, outcome
+    assert outcome.attempt["error"]["class"] == "memory", outcome
+    assert repo.read(outcome.attempt["branch"], "half.txt") == "half"
+    gone("31536000.81")

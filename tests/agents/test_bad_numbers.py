@@ -68,6 +68,8 @@ def sources() -> list[tuple[str, AgentProfile, list[str]]]:
         found.setdefault(path.stem, recording(path.stem))
     for name in ("scripted", "openai", "anthropic", "google", "ollama"):
         found[name] = OWN
+    phases = [("planning", 5), ("coding", 40.5), ("complete", 100)]
+    found["auto-claude"] = [f'__EXEC_PHASE__:{{"phase":"{name}","message":"m","progress":{at}}}' for name, at in phases]
     known = [(name.replace("acp-", "acp:"), AgentProfile(model="m"), lines) for name, lines in found.items()]
     return [*known, *((name, profile, TOLD.get(name, found["claude"])) for name, profile in COMMANDS.items())]
 
