@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS
+from mcp.types import INVALID_PARAMS, TextContent
 
 from tests.rig.command import Corral
 from tests.rig.mcp import MODES, connected, told
@@ -256,3 +256,47 @@ def test_status_and_runtimes_tell_what_is_here(ready: Corral) -> None:
             assert runtimes["claude"]["remedy"]
 
     play(work())
+
+
+def test_every_result_has_a_few_lines_that_a_user_can_read(ready: Corral) -> None:
+    repo = ready.repo()
+    ready.agent("bad", "echo no; exit 3")
+
+    async def lines(client: Client, name: str, **arguments: Any) -> list[str]:
+        result = await client.call_tool(name, arguments)
+        assert isinstance(result.content[0], TextContent)
+        found = result.content[0].text.splitlines()
+        assert 1 <= len(found) <= 10, found
+        assert len(told(result).splitlines()) <= 10
+        return found
+
+    async def look() -> None:
+        async with connected(ready) as client:
+            asked = {"path": str(repo.folder), "task": "t", "agents": ["mine", "mine"], "checks": ["test -e said.txt"]}
+            head, won, changed, cost, *_, last = await lines(client, "engine_execute", **asked)
+            run = ready("ls", "--json").json[0]["run"]
+            assert head.startswith(f"run {run} ")
+            assert won.startswith(("winner: ", "changed: "))
+            assert "said.txt" in changed or "said.txt" in cost
+            assert last.startswith("next: engine_")
+            single = {"path": str(repo.folder), "task": "t", "agents": ["mine"], "checks": ["test -e said.txt"]}
+            head, won, changed, cost, *_, last = await lines(client, "engine_execute", **single)
+            run = ready("ls", "--json").json[0]["run"]
+            assert head == f"run {run} done"
+            assert won.startswith(f"winner: {run}-1 (mine): ")
+            assert changed == "changed: said.txt (+1 -0)"
+            assert cost.startswith("cost: $0.25 (fixed), 0 tokens, ")
+            assert last == f"next: engine_diff run={run}, then engine_merge run={run}"
+            merged = await lines(client, "engine_merge", run=run)
+            assert f"next: engine_merge run={run} action=undo takes it back" in merged
+            failed = await lines(client, "engine_execute", **{**single, "agents": ["bad"]})
+            assert "changed: nothing" in failed
+            for name, arguments in (
+                ("engine_status", {}), ("engine_list", {}), ("engine_runtimes", {}), ("engine_budget", {}),
+                ("engine_output", {"run": run}), ("engine_diff", {"run": run}), ("engine_result", {"run": run}),
+                ("engine_select", {"run": run}), ("engine_merge", {"run": run, "action": "preview"}),
+                ("engine_comment", {"run": run, "file": "said.txt", "line": 1, "text": "why?"}),
+            ):  # fmt: skip
+                await lines(client, name, **arguments)
+
+    play(look())

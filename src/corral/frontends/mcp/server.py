@@ -43,7 +43,7 @@ from corral.frontends.mcp.elicitation import InputNeeded
 from corral.frontends.mcp.look_tools import summaries
 from corral.frontends.mcp.permissions import LocalUser, Visitor
 from corral.frontends.mcp.stdio_runs import ClientRuns
-from corral.model import document, moment
+from corral.model import Run, document, moment
 from corral.model.errors import BadRequest, CorralError, refusal_of
 from corral.model.server import RunFilter
 from corral.version import __version__
@@ -131,7 +131,10 @@ async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolR
     call.visitor.needs(asked.scope)
     told = await entry.does(call, asked)
     text = msgspec.json.encode(told.data).decode()
-    blocks = [TextContent(text=words) for words in (told.words, text) if words]
+    run = told.data.run if isinstance(told.data, Run) else ""
+    waits = bool(run) and any(entry.run == run for entry in call.engine.inbox.entries())
+    words = responses.readable(told.data, told.words.splitlines(), waits=waits)
+    blocks = [TextContent(text=part) for part in (words, text) if part]
     return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
 
 
