@@ -93,6 +93,12 @@ class Editor:
             self._take(line)
         return found
 
+    def next_line(self) -> bytes:
+        """Return the next line as it came, for a client that reads for itself."""
+        line = self._lines.get(timeout=TIMEOUT_SECONDS)
+        assert line, "the agent is gone"
+        return line
+
     def _take(self, line: bytes) -> None:
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import PurePath
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
@@ -29,7 +30,7 @@ from corral.machines.host import Host
 from corral.machines.network import is_open
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Cost, Entry, SandboxReport, Tokens
-from corral.model.agent_api import AgentTask, Answer, Hook, Steer
+from corral.model.agent_api import AgentTask, Answer, Hook, McpServer, Steer
 from corral.model.errors import CorralError, SetupFailed
 from corral.model.events import Asked, Event, Noted
 from corral.model.flow import Node
@@ -38,6 +39,7 @@ from corral.rules.checks import verdict as judge
 from corral.rules.checks.verdict import Verdict
 from corral.rules.context import prompt, review
 from corral.rules.race import llm_judge, second_reader
+from corral.rules.scope import hosts
 from corral.rules.scope.refusals import of_refusals
 from corral.rules.text import names, questions
 from corral.world import clock
@@ -159,7 +161,7 @@ class AgentWork:
             budget_usd=self.events.budget.left_usd(),
             read_only=self.node.task.read_only,
             number=self.attempt.number,
-            mcp=resolved.servers(),
+            mcp=tuple(server for server in resolved.servers() if not server.url or self._may_reach(server)),
             asks=resolved.profile.permissions == "ask",
             schema=self._turns.schema(resolved),
         )
@@ -203,6 +205,17 @@ class AgentWork:
             messages.acknowledge()
         await self.toolbox.close(paused=self.paused)
         return ended.why
+
+    def _may_reach(self, server: McpServer) -> bool:
+        """Tell whether the scope lets it reach a server of an editor; what is left out is said."""
+        net = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore).scope.net
+        reached = urlsplit(server.url)
+        port = reached.port or (443 if reached.scheme == "https" else 80)
+        words = () if isinstance(net, str) else tuple(word for word in net if not word.startswith("@"))
+        if net == "on" or hosts.read(words).refusal(reached.hostname or "", port) is None:
+            return True
+        self.events.emit(Noted(f"the MCP server `{server.name}` is left out: the scope allows no {reached.netloc}"))
+        return False
 
     def _letterbox(self, resolved: ResolvedAgent) -> FileMail | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""

@@ -13,6 +13,7 @@ from corral.config.paths import user_file
 from corral.machines.host import Host
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Violation
+from corral.model.agent_api import ClientServer
 from corral.model.events import CalledTool, Event, Noted, Reached
 from corral.rules.scope import scope
 from corral.rules.scope.refusals import NetRefusal, PathOwners, foreign_paths
@@ -42,6 +43,10 @@ class AttemptGuard:
         of_agent = {*resolved.agent.facts.keys, *resolved.profile.env}
         given = {name: value for name, value in resolved.env.items() if name in of_agent} | likely_secrets(resolved.env)
         given |= passed_secrets({name: os.environ[name] for name in names if name in os.environ})
+        for name, server in resolved.mcp.items():
+            secret = likely_secrets(server.settings)
+            secret |= server.headers if isinstance(server, ClientServer) else {}
+            given |= {f"{name}.{key}": value for key, value in secret.items()}
         self._events.redactor = Redactor({**likely_secrets(os.environ), **given, "toolbox": token})
         return self._events.redactor
 

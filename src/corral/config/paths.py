@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 REPOSITORY_FILE = "corral.toml"
+DEPTH = "CORRAL_DEPTH"  #: set for agents: in how many attempts of corral, one in another, they work
 
 
 def home() -> Path:
@@ -15,6 +16,12 @@ def home() -> Path:
         return Path(named).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "corral"
+
+
+def depth() -> int:
+    """Return in how many attempts of corral this process runs, one in another."""
+    named = os.environ.get(DEPTH, "")
+    return int(named) if named.isdecimal() and len(named) < 4 else 0
 
 
 def user_file() -> Path:

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from corral.engine import client_servers
 from corral.engine.context import Context, Driver, Say
 from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Run, RunRecord
@@ -100,10 +103,14 @@ class ActiveRuns:
         from corral.attempt.repositories import load_trusted_settings  # noqa: PLC0415
         from corral.machines.resolved_agent import resolve_agent  # noqa: PLC0415
 
-        repo = Path(self._store.run(run).plan.repo)
-        return lambda name, account: resolve_agent(
-            name, load_trusted_settings(repo, self._context.home, trust=False), account
-        )
+        repo, servers = Path(self._store.run(run).plan.repo), client_servers.of_run(self._context.home, run)
+
+        def resolve(name: str, account: str | None) -> ResolvedAgent:
+            settings = load_trusted_settings(repo, self._context.home, trust=False)
+            settings = structs.replace(settings, mcp={**servers, **settings.mcp}) if servers else settings
+            return resolve_agent(name, settings, account)
+
+        return resolve
 
     # --- runs below others
 

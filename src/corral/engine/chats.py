@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
+from corral.engine import client_servers
+from corral.model.agent_api import ClientServer
 from corral.model.chat import ChatRecord
 from corral.model.errors import BadRequest, NotFound
 from corral.store.interface import Store
@@ -53,6 +55,13 @@ class Chats:
                 found, runs=(*found.runs, run), title=found.title or named, updated=time.time()
             ),
         )
+
+    def lend(self, run: str, servers: Mapping[str, ClientServer]) -> list[str]:
+        """Hand MCP servers of an editor to the agents of a run; return what is wrong with those that are left out."""
+        usable, notes = client_servers.sort_out(servers)
+        if usable:
+            client_servers.keep(self._store.folder, run, usable)
+        return notes
 
     def reject(self, name: str, run: str) -> ChatRecord:
         """Remember that the user does not want the work of a run."""

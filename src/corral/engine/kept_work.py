@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from corral.attempt import artifacts
 from corral.attempt.repositories import repository_of, require
 from corral.config.paths import is_folder
-from corral.engine import base_pins
+from corral.engine import base_pins, client_servers
 from corral.engine.opened_folders import opened_folder
 from corral.machines import collect_work
 from corral.machines.host import Host, host_of
@@ -67,6 +67,7 @@ async def clean(store: Store, limits: CleaningLimits, *, dry: bool) -> list[Clea
             cleaned.add(run)
             await _unpin(store, records[run])
     if not dry:
+        client_servers.drop(store.folder, cleaned)
         await base_pins.release_pending(store)
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()

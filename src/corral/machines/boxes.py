@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from corral.config.paths import DEPTH, depth
 from corral.machines import scope as scoping
 from corral.machines.logs import CutStream, Log, Tail
 from corral.machines.scope import FittedScope
@@ -156,6 +157,7 @@ class Boxes:
             "TERM": "dumb",
             "NO_COLOR": "1",
             "GIT_TERMINAL_PROMPT": "0",
+            DEPTH: str(depth() + 1),
         }
         rustup = Path.home() / ".rustup"
         if rustup / "toolchains" in shown:

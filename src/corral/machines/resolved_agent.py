@@ -16,7 +16,7 @@ from corral import agents
 from corral.agents import Agent
 from corral.config.paths import is_file
 from corral.config.settings import Config
-from corral.model.agent_api import AccountProfile, AgentProfile, Command, Hook, McpProfile, McpServer
+from corral.model.agent_api import AccountProfile, AgentProfile, ClientServer, Command, Hook, McpProfile, McpServer
 from corral.model.errors import BadRequest, CorralError
 from corral.model.money import Budget
 from corral.world import process
@@ -124,15 +124,24 @@ class ResolvedAgent(Struct, frozen=True):
 
     def servers(self) -> tuple[McpServer, ...]:
         """Return the MCP servers with their programs found and their variables filled in."""
-        return tuple(
+        started = tuple(
             McpServer(
                 name=name,
                 command=words[0],
                 args=tuple(words[1:]),
-                env={**{key: os.environ[key] for key in profile.env if key in os.environ}, **profile.settings},
+                env={
+                    **{key: os.environ[key] for key in self.mcp[name].env if key in os.environ},
+                    **self.mcp[name].settings,
+                },
             )
-            for (name, profile), (words, _) in zip(self.mcp.items(), self._server_commands().values(), strict=False)
+            for name, (words, _) in self._server_commands().items()
         )
+        reached = tuple(
+            McpServer(name=name, command="", url=each.url, headers=each.headers)
+            for name, each in self.mcp.items()
+            if isinstance(each, ClientServer) and each.url and self.agent.facts.mcp
+        )
+        return (*started, *reached)
 
     def toolbox(self, url: str, token: str) -> tuple[McpServer, list[Path]]:
         """Return the attempt's toolbox as one more server, and what must be readable for those who start it."""
@@ -152,6 +161,8 @@ class ResolvedAgent(Struct, frozen=True):
         """Return for each MCP server its command with whole paths, and what must be readable for it."""
         found: dict[str, tuple[list[str], list[Path]]] = {}
         for name, profile in self.mcp.items() if self.agent.facts.mcp else ():
+            if isinstance(profile, ClientServer) and profile.url:
+                continue
             folder = Path(profile.folder)
             program = program_files.find(profile.command[0], os.environ, folder)
             if program is None:

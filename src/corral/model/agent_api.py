@@ -135,6 +135,13 @@ class McpProfile(Struct, frozen=True, kw_only=True):
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 
+class ClientServer(McpProfile, frozen=True, kw_only=True):
+    """An MCP server that an editor offers for a run: a program, or one that is reached by a URL."""
+
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
 class McpServer(Struct, frozen=True, kw_only=True):
     """A program that offers an agent more tools, started by the agent itself inside its box; `[mcp.NAME]`.
 

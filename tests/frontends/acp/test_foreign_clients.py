@@ -1,6 +1,8 @@
 """Clients that others made, and clients with the habits of editors, each against the installed `corral acp`."""
 
 import asyncio
+import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -12,7 +14,12 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from tests.rig.command import PROGRAM, Corral
+from corral.agents.acp import of_command
+from corral.model.agent_api import AgentProfile, AgentTask, HangUp, Line
+from corral.model.events import Asked, Ended, Planned
+from tests.rig.acp_schema import packages
+from tests.rig.agents import programs
+from tests.rig.command import PROGRAM, TIMEOUT_SECONDS, Corral
 from tests.rig.editor import Editor, Message, choosing, editor, runs_of
 from tests.rig.preloaded import PRELOADED
 from tests.rig.repository import Repo
@@ -69,6 +76,62 @@ def test_the_official_python_sdk(user: Corral, repo: Repo) -> None:
 
     asyncio.run(work())
     assert (repo.folder / "said.txt").exists()
+
+
+def acpx(user: Corral, repo: Repo, *words: str, code: int = 0) -> list[Message]:
+    """Have acpx drive `corral acp` in a repository; return the lines that it printed."""
+    served = " ".join([*PRELOADED.stand_in(PROGRAM), "acp"])
+    command = [str(programs() / "node"), str(packages() / "acpx" / "dist" / "cli.js"), "--agent", served]
+    command += ["--cwd", str(repo.folder), "--format", "json", *words]
+    env = {**user.env, "PATH": f"{programs()}:{user.env['PATH']}"}
+    done = subprocess.run(command, env=env, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert done.returncode == code, done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+
+
+def test_acpx_approves(user: Corral, repo: Repo) -> None:
+    lines = acpx(user, repo, "--approve-all", "exec", "write said.txt")
+    assert "end_turn" in json.dumps(lines)
+    assert (repo.folder / "said.txt").read_text() == "write said.txt\n", "all was approved, the merge too"
+
+
+def test_acpx_denies(user: Corral, repo: Repo) -> None:
+    acpx(user, repo, "--deny-all", "exec", "write said.txt", code=5)  # as acpx says that it denied something
+    assert not (repo.folder / "said.txt").exists()
+    (run,) = user("ls", "--repo", repo.folder, "--json").json
+    assert run["status"] == "done"
+
+
+def test_our_own_client_drives_it(user: Corral, repo: Repo) -> None:
+    """Corral in corral: the conversation of `acp:` agents with `corral acp`, both ends as they are."""
+    agent = of_command("inner", AgentProfile(command=(str(PROGRAM), "acp"), output="acp"))
+    task = AgentTask(prompt="write said.txt", workspace=str(repo.folder), home=str(user.root))
+    talk, events = agent.converse(task), list[Any]()
+    with editor(user) as served:
+        served.write(agent.start(task).stdin)
+        while not any(isinstance(each, HangUp) for each in events):
+            for heard in talk.read(served.next_line().decode().rstrip("\n")):
+                events.append(heard)
+                if isinstance(heard, Line):
+                    served.write(heard.text.encode() + b"\n")
+    (ended,) = [each for each in events if isinstance(each, Ended)]
+    assert ended.ok
+    assert [each for each in events if isinstance(each, Planned)]
+    assert [each for each in events if isinstance(each, Asked)]
+    assert "Merged into main" in ended.text, "it allows what it is asked, for its own box holds it"
+    assert (repo.folder / "said.txt").exists()
+
+
+def test_corral_in_corral_ends_at_a_depth(user: Corral, repo: Repo) -> None:
+    user.agent("deep", 'echo "$CORRAL_DEPTH" > depth.txt')
+    run = user("run", "x", "--agent", "deep", "--merge", "auto", "--json", cwd=repo.folder).json
+    assert run["merge"]["status"] == "merged"
+    assert (repo.folder / "depth.txt").read_text() == "1\n"
+    inner = user("run", "x", "--agent", "deep", "--json", cwd=repo.folder, env={"CORRAL_DEPTH": "1"})
+    assert inner.json["status"] == "done", "an agent may use corral"
+    refused = user("run", "x", "--agent", "deep", cwd=repo.folder, env={"CORRAL_DEPTH": "2"})
+    assert refused.code == 2
+    assert "2 deep: it may start no further runs" in refused.err
 
 
 def test_a_client_with_the_habits_of_codecompanion(user: Corral, repo: Repo) -> None:

@@ -174,3 +174,29 @@ def test_what_failed_is_done_again(client: Editor, user: Corral, repo: Repo) -> 
     client.got.clear()
     assert client.prompt(session, "/retry") == "end_turn"
     assert [each for each in client.updates("tool_call") if each["kind"] == "other"], "a new attempt is shown"
+
+
+def test_comments_are_sent_to_the_agent(client: Editor, user: Corral, repo: Repo) -> None:
+    session = client.new_session(repo)
+    offered = client.until_update("available_commands_update")["availableCommands"]
+    assert "revise" in [each["name"] for each in offered]
+    client.prompt(session, "write said.txt")
+    (run,) = runs_of(user, session)
+    assert user("comment", run["run"], "said.txt:1", "much too short").code == 0
+    client.got.clear()
+    assert client.prompt(session, "/revise and mind the end") == "end_turn"
+    assert [each for each in client.updates("tool_call") if each["kind"] == "other"], "a new attempt is shown"
+    assert "**done**" in client.said
+    (run,) = runs_of(user, session)
+    first, second = run["nodes"][0]["attempts"]
+    assert (second["revises"], run["nodes"][0]["winner"]) == (first["id"], second["id"])
+    sent = user("diff", run["run"]).out
+    assert "much too short" in sent
+    assert "mind the end" in sent
+
+
+def test_a_revision_without_comments_is_refused(client: Editor, repo: Repo) -> None:
+    session = client.new_session(repo)
+    client.prompt(session, "write said.txt")
+    refused = client.error(client.begin_prompt(session, "/revise"))
+    assert "no open comment" in refused["message"]

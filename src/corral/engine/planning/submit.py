@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from corral.attempt.repositories import load_forge_settings, load_trusted_settings
-from corral.config.paths import is_folder
+from corral.config.paths import depth, is_folder
 from corral.config.policies import scope_file
 from corral.config.settings import Config
 from corral.engine.planning import build_flow, hidden_programs, machine_checks, preflight
@@ -39,6 +39,8 @@ from corral.world.workspace import held_out
 if TYPE_CHECKING:
     from corral.engine.planning.issues import IssueTask
 
+MOST_DEPTH = 1  #: attempts, one in another, in which a run may still be started
+
 
 class Submission(Struct, frozen=True):
     """A plan that can be started, and what the person should know about it."""
@@ -63,6 +65,11 @@ async def prepare(
     issue = await _read_issue(request, state)
     request = issue.request if issue else request
     name = check_name(request.name) if request.name is not None else None
+    if depth() > MOST_DEPTH:
+        raise BadRequest(
+            f"this is the work of an agent of corral, {depth()} deep: it may start no further runs",
+            hint="give the task to that agent itself",
+        )
     if request.callback is not None:
         http_client.check_address(request.callback, "--callback")
     request = structs.replace(request, name=name, labels=check_labels(request.labels))

@@ -138,6 +138,12 @@ async def _retry(session: CommandSession, node: str) -> FollowedRun:
     return _follow(session, run.run)
 
 
+async def _revise(session: CommandSession, text: str) -> FollowedRun:
+    run = await session.engine.open_revision(_last_run(session).run, text, None, session.by)
+    await session.engine.active_runs.detach(run)
+    return _follow(session, run)
+
+
 async def _flow(session: CommandSession, name: str) -> FollowedRun:
     if not name:
         raise BadRequest("/flow takes the name of a flow file", hint="one in .corral/ or a path in the repository")
@@ -165,5 +171,6 @@ COMMANDS: dict[str, SlashCommand] = {
     "answer": SlashCommand("Answer what waits for you", _answer, "id and answer"),
     "budget": SlashCommand("Show the limits, or set the budget of the next runs", _budget, "USD"),
     "retry": SlashCommand("Do again what the last run did not get done", _retry, "node, default: all"),
+    "revise": SlashCommand("Send all open comments to the agent of the last run", _revise, "what else to say"),
     "flow": SlashCommand("Run a flow file of the repository", _flow, "name"),
 }

@@ -103,6 +103,7 @@ def _logout(_: Sessions, __: object) -> Answer:
 def _new(sessions: Sessions, wanted: asked.NewSession) -> Answer:
     engine = sessions.client.engine
     session = Session(sessions.client, engine.chats.open(str(_folder(wanted.cwd)), {}))
+    session.offer(wanted.mcp_servers)
     sessions.open[session.id] = session
     return {"sessionId": session.id, **session.state()}, lambda: _tell_commands(session)
 
@@ -137,6 +138,7 @@ def _reopen(sessions: Sessions, wanted: asked.OldSession) -> Session:
     folder = _folder(wanted.cwd)
     if str(folder) != session.folder:
         raise Refused(BAD_PARAMETERS, f"this session is about {session.folder}, not {folder}")
+    session.offer(wanted.mcp_servers)
     return session
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import structs
 
-from corral.agents.formats.acp.client_requests import Block
+from corral.agents.formats.acp.client_requests import Block, OfferedServer
 from corral.engine.engine import Engine
 from corral.frontends.acp import commands, options
 from corral.frontends.acp.client import Client
@@ -19,6 +21,7 @@ from corral.frontends.acp.turn import FollowedRun
 from corral.frontends.acp.updates import Updates
 from corral.frontends.cli.text import one_line
 from corral.model import OPEN, Request, Run
+from corral.model.agent_api import ClientServer
 from corral.model.chat import ChatRecord
 from corral.model.request import MOST_NAME
 from corral.model.server import Ticket
@@ -35,6 +38,7 @@ class Session:
         self.engine: Engine = client.engine
         self.updates = Updates(client.connection, record.id)
         self.asker: Asker | None = None
+        self.servers: dict[str, ClientServer] = {}  #: MCP servers of the client, for agents that take them
         self.followed: FollowedRun | None = None  #: the run that the client watches now
         self.prompting = False  #: a prompt is not answered yet
         self._cancelled = False
@@ -53,6 +57,10 @@ class Session:
 
     def choices(self) -> options.Choices:
         return options.choices(self.engine, self.folder, self.record.options)
+
+    def offer(self, servers: Sequence[OfferedServer]) -> None:
+        """Take the MCP servers of the client, for the runs from now on."""
+        self.servers = dict(map(_server, filter(_is_useful, servers)))
 
     def state(self) -> dict[str, object]:
         """Return what new, load and resume answer: always the options, or pickers vanish."""
@@ -115,6 +123,8 @@ class Session:
         """Open a run and leave it to a process of its own: it goes on when this client is gone."""
         request = structs.replace(request, name=one_line(title, MOST_NAME), labels={LABEL: self.id})
         run = await self.engine.requests.enqueue(request, Ticket(by=self.by), self._note)
+        for note in self.engine.chats.lend(run, self.servers) if self.servers else ():
+            self._note(note)
         first = not self.record.runs
         record = self.engine.chats.add_run(self.id, run, title)
         if first:
@@ -215,6 +225,20 @@ class Session:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+
+
+def _is_useful(server: OfferedServer) -> bool:
+    """Tell whether agents can use a server: not ours, which an editor passes on to us, and not one by events alone."""
+    ours = Path(server.command).name == "corral" and server.args[:1] == ["mcp"]
+    return not ours and bool(server.url if server.type == "http" else server.type == "stdio" and server.command)
+
+
+def _server(server: OfferedServer) -> tuple[str, ClientServer]:
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", server.name)[:60] or "server"
+    if server.url:
+        return name, ClientServer(url=server.url, headers={each.name: each.value for each in server.headers})
+    settings = {each.name: each.value for each in server.env}
+    return name, ClientServer(command=(server.command, *server.args), settings=settings)
 
 
 def _earlier(before: Run) -> str:

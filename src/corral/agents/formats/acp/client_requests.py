@@ -12,8 +12,28 @@ class SessionName(Camel):
     session_id: str
 
 
+class Pair(Struct):
+    """A variable of a program, or a header of a request."""
+
+    name: str
+    value: str
+
+
+class OfferedServer(Struct):
+    """An MCP server that the client offers: by a command, or by a URL."""
+
+    name: str
+    type: str = "stdio"
+    command: str = ""
+    args: list[str] = field(default_factory=list[str])
+    env: list[Pair] = field(default_factory=list[Pair])
+    url: str = ""
+    headers: list[Pair] = field(default_factory=list[Pair])
+
+
 class NewSession(Camel):
     cwd: str
+    mcp_servers: list[OfferedServer] = field(default_factory=list[OfferedServer])
 
 
 class OldSession(Camel):
@@ -21,6 +41,7 @@ class OldSession(Camel):
 
     session_id: str
     cwd: str
+    mcp_servers: list[OfferedServer] = field(default_factory=list[OfferedServer])
 
 
 class ListSessions(Struct):

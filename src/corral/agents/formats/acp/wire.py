@@ -294,7 +294,12 @@ def opening(version: str) -> Line:
 
 def servers(given: Sequence[McpServer], able: McpCapabilities | None) -> list[dict[str, object]]:
     """Return the servers as the agent can take them: those with a URL by it, if it says so."""
-    return [_by_url(server) if server.url and able and able.http else _by_command(server) for server in given]
+    takes_urls = bool(able and able.http)
+    return [
+        _by_url(server) if server.url and takes_urls else _by_command(server)
+        for server in given
+        if server.command or takes_urls
+    ]
 
 
 def _by_url(server: McpServer) -> dict[str, object]:
