@@ -41,7 +41,7 @@ def test_what_happens_is_shown_without_asking_again(eyes: Eyes, server: Server, 
     expect(page.locator(f"#now-{running}")).to_contain_text("running")
     done = submitted(server, repo, "write it down")
     ready = page.locator(f"#ready-{done}")
-    expect(ready).to_contain_text("+1 −0 · 1 file")
+    expect(ready).to_contain_text("· 1 file")
     eyes.shot("now")
     ready.get_by_role("button", name="Merge").click()
     page.wait_for_url(f"**/runs/{done}/merge")

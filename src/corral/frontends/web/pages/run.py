@@ -23,6 +23,7 @@ from corral.frontends.web.bodies import answer
 from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
 from corral.frontends.web.pages import text as words
+from corral.frontends.web.pages.outcomes import outcome
 from corral.frontends.web.streams import encode_event
 from corral.model import OPEN, Attempt, NodeState
 from corral.model.errors import NotFound
@@ -72,6 +73,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "chosen": chosen,
         "record": record,
         "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
+        "result": outcome(view.run, ""),
         "next": next_steps(view.run, engine.inbox.commands(name)),
         "acts": buttons(view, may_run=caller.token.may("run")),
         "links": links(view),
