@@ -69,6 +69,7 @@ NOT_SET = {
     "notify": ("others",),
     "retry": ("longest_seconds",),
 }
+NOTIFIERS = "corral.notifiers"  #: the entry points of channels that other packages bring
 CHANNELS = Path(__file__).parents[1] / "world" / "notify" / "channels"
 
 
@@ -158,7 +159,7 @@ class SettingsFile:
 
     def check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
         for key in table:
-            if key not in known:
+            if key not in known and (path != ("notify",) or key not in plugin_channels()):
                 import difflib  # noqa: PLC0415
 
                 near = difflib.get_close_matches(key, known, n=1)
@@ -189,6 +190,13 @@ def convert(table: dict[str, Any], kind: type[T], file: SettingsFile, name: str)
 def channels() -> tuple[str, ...]:
     """Return the channels of `[notify]` that have no field of their own: a file each, called as their key."""
     return tuple(sorted({file.stem for file in CHANNELS.glob("[a-z]*.py")} - {*NotifySettings.__struct_fields__}))
+
+
+def plugin_channels() -> tuple[str, ...]:
+    """Return the channels of `[notify]` that other packages bring."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- asked for where a key is unknown alone
+
+    return tuple(sorted(point.name for point in entry_points(group=NOTIFIERS)))
 
 
 #: Keys that are read apart from their table's struct.

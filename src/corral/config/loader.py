@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from corral.config import policies
 from corral.config.durations import duration
-from corral.config.files import COUNTING, POWERFUL, SettingsFile, channels, convert
+from corral.config.files import COUNTING, POWERFUL, SettingsFile, convert
 from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.config.policies import budget_of, scopes_of
 from corral.config.settings import Config, MachineProfile, NotifySettings, TelemetrySettings
@@ -283,7 +283,8 @@ def notify() -> NotifySettings:
     """Read how the person wants to be told; a repository has no say in it."""
     mine = SettingsFile.read(user_file())
     table = mine.table("notify")
-    others = {name: table[name] for name in channels() if name in table}
+    fields = {*NotifySettings.__struct_fields__} - {"others"}
+    others = {name: value for name, value in table.items() if name not in fields}
     own = {key: value for key, value in table.items() if key not in others}
     ways = convert({**own, "others": others}, NotifySettings, mine, "notify")
     if ways.webhook and not ways.webhook.startswith(("http://", "https://")):

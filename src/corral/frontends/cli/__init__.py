@@ -63,7 +63,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "store": ("store", "Check the store: soundness, version, size."),
-    "plugins": ("plugins", "List installed plug-ins: agents and scorers of other packages."),
+    "plugins": ("plugins", "List installed plug-ins: agents, scorers and notification channels of other packages."),
     "agents": ("machine", "List the available agents and their properties."),
     "doctor": ("machine", "Check what can run here, and how to fix what cannot."),
     "serve": ("serve", "Serve the HTTP API and the page; run what is queued."),

@@ -12,8 +12,8 @@ from corral.frontends import safe_text
 from corral.frontends.cli.look import json_option
 
 #: Entry point group -> what a plug-in of it is.
-GROUPS = {"corral.agents": "agent", "corral.scorers": "scorer"}
-NONE = "no plug-in is installed; a package brings one by the entry points corral.agents or corral.scorers"
+GROUPS = {"corral.agents": "agent", "corral.scorers": "scorer", "corral.notifiers": "notifier"}
+NONE = f"no plug-in is installed; a package brings one by the entry points {', '.join(GROUPS)}"
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ def _problem(point: metadata.EntryPoint) -> str | None:
 
 @click.group()
 def plugins() -> None:
-    """List installed plug-ins: agents and scorers of other packages."""
+    """List installed plug-ins: agents, scorers and notification channels of other packages."""
 
 
 @plugins.command("ls")

@@ -7,8 +7,9 @@ import importlib
 import os
 from typing import Protocol, cast
 
+from corral.config.files import NOTIFIERS, channels
 from corral.config.settings import NotifySettings
-from corral.model import ENCODER, Entry, InboxEntry
+from corral.model import ENCODER, Entry, InboxEntry, moment
 from corral.model.errors import CorralError
 from corral.world import process
 from corral.world.process import ProcessStart
@@ -17,7 +18,10 @@ SECONDS = 20.0  #: for a program of a channel
 
 
 class NotificationChannel(Protocol):
-    """A file in `channels/`: the name of the file is its key of `[notify]`, its first line the meaning of that key."""
+    """A file in `channels/`: the name of the file is its key of `[notify]`, its first line the meaning of that key.
+
+    Other packages bring one by an entry point of the group `corral.notifiers`, with the same function.
+    """
 
     async def send(self, entry: Entry, setting: str) -> str:
         """Tell the user; return what went wrong, in words without secrets, or nothing."""
@@ -28,15 +32,27 @@ async def notify(entry: Entry, ways: NotifySettings) -> list[str]:
     """Try every channel; return what did not work, in words. None of it can hold up a run for long."""
     own = {"bell": ways.bell, "desktop": ways.desktop, "command": ways.command, "webhook": ways.webhook}
     wanted: dict[str, bool | str | None] = {**own, **ways.others}
-    troubles = await asyncio.gather(
-        *(_channel(name).send(entry, "" if setting is True else setting) for name, setting in wanted.items() if setting)
-    )
+    troubles = await asyncio.gather(*(_send(name, entry, setting) for name, setting in wanted.items() if setting))
     return [f"[notify] {trouble}" for trouble in troubles if trouble]
+
+
+async def _send(name: str, entry: Entry, setting: bool | str) -> str:  # noqa: FBT001 -- as settings have it
+    try:
+        return await _channel(name).send(entry, "" if setting is True else str(setting))
+    except Exception as error:  # noqa: BLE001 -- a channel, perhaps of others, must not end a run
+        return f"{name}: {type(error).__name__}"
 
 
 def body(entry: Entry) -> bytes:
     """Return what a channel sends: the entry as every front end shows it, as JSON."""
     return ENCODER.encode(InboxEntry.of(entry))
+
+
+def message(entry: Entry) -> str:
+    """Return an entry as a user reads it on a phone: what is asked, what may be said, and how."""
+    by = f"until {moment(entry.deadline)}; then: {entry.default}"
+    ways = f"{' | '.join(entry.choices) or 'any words'} ({by})"
+    return "\n\n".join(filter(None, (entry.text, entry.context, f"{ways}\ncorral answer {entry.id} ANSWER")))
 
 
 async def run_program(argv: list[str], entry: Entry) -> str:
@@ -51,4 +67,27 @@ async def run_program(argv: list[str], entry: Entry) -> str:
 
 
 def _channel(name: str) -> NotificationChannel:
+    if name not in (*channels(), "bell", "desktop", "command", "webhook"):
+        return _plugin(name)
     return cast("NotificationChannel", importlib.import_module(f"corral.world.notify.channels.{name}"))
+
+
+def _plugin(name: str) -> NotificationChannel:
+    """Return a channel that another package brings; one that cannot be loaded says so."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- seldom needed
+
+    try:
+        return cast("NotificationChannel", next(iter(entry_points(group=NOTIFIERS, name=name))).load())
+    except Exception as error:  # noqa: BLE001 -- code of others
+        return _Unloadable(f"{name}: {type(error).__name__}: {error}")
+
+
+class _Unloadable:
+    """Stands for a channel that cannot be loaded."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    async def send(self, entry: Entry, setting: str) -> str:
+        del entry, setting
+        return self._words
