@@ -53,10 +53,11 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
     with looking(browser, server) as eyes:
         page = eyes.open("/new")
         page.get_by_label("What is to be done?").fill("greet people")
-        page.get_by_label(re.compile("^Agents")).fill(", ".join(agents))
-        page.get_by_label(re.compile("^Checks")).fill("test -s long.txt")
-        page.get_by_text("More", exact=True).click()
+        page.get_by_label("Other agents").fill(", ".join(agents))
+        page.get_by_label("Other checks").fill("test -s long.txt")
         page.get_by_label(re.compile("^Repository")).fill(str(repo.folder))
+        expect(page.locator("#command")).to_contain_text("--check 'test -s long.txt'")
+        assert page.locator("#command").inner_text().startswith("corral run 'greet people' --repo ")
         page.get_by_role("button", name="Start").click()
         page.wait_for_url("**/runs/01*")
         run = page.url.rpartition("/")[2]

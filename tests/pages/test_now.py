@@ -52,6 +52,22 @@ def test_what_happens_is_shown_without_asking_again(eyes: Eyes, server: Server, 
     expect(page.locator(f"#run-{running}")).to_contain_text("stopped")
 
 
+def test_a_new_task_offers_what_the_repository_and_the_machine_have(eyes: Eyes, server: Server, repo: Repo) -> None:
+    repo.commit({"Makefile": "test:\n\ttrue\n", "corral.toml": '[defaults]\nchecks = ["test -d ."]\n'})
+    server.corral.agent("mine", "echo hello > hello.txt")
+    page = eyes.open(f"/new?repo={quote(str(repo.folder))}")
+    expect(page.get_by_label("test -d .")).to_be_checked()
+    expect(page.get_by_label("make test")).not_to_be_checked()
+    page.get_by_label("What is to be done?").fill("say hello")
+    page.get_by_label("mine", exact=True).check()
+    expect(page.locator("#command")).to_contain_text("--agent mine --check 'test -d .'")
+    assert "None" not in page.inner_text("main")
+    page.get_by_label("What is to be done?").press("Control+Enter")
+    page.wait_for_url("**/runs/01*")
+    run = server.client.show(page.url.rpartition("/")[2])
+    assert run.task == "say hello"
+
+
 def test_history_is_searched(eyes: Eyes, server: Server, repo: Repo) -> None:
     for task in ("paint the fence", "mend the gate"):
         submitted(server, repo, task)

@@ -308,6 +308,12 @@ class Engine:
 
         return await first_settings.look(self._context, folder)
 
+    def find_checks(self, folder: Path) -> tuple[str, ...]:
+        """Return the checks that the files of a repository suggest."""
+        from corral.engine import first_settings  # noqa: PLC0415
+
+        return first_settings.find_checks(folder)
+
     def write_settings(self, folder: Path, answers: SettingsAnswers) -> FirstSettings:
         """Write the user's and the repository's first settings, or add to what is there."""
         from corral.engine import first_settings  # noqa: PLC0415

@@ -115,11 +115,16 @@ async def look(context: Context, folder: Path) -> FoundSettings:
     return FoundSettings(
         agents=names,
         agent=names[0] if names else None,
-        checks=usual_checks(_files(top)),
+        checks=find_checks(folder),
         set_agent=mine.get("agent"),
         set_budget_usd=mine.get("budget_usd"),
         set_checks=tuple(theirs.get("checks", ())),
     )
+
+
+def find_checks(folder: Path) -> tuple[str, ...]:
+    """Return the checks that the files of a repository suggest."""
+    return usual_checks(_files(top_folder(folder)))
 
 
 def write(folder: Path, answers: SettingsAnswers) -> FirstSettings:
