@@ -1,5 +1,7 @@
 """`corral serve`: the HTTP API from outside, from submitting to undoing; the same documents as the command line's."""
 
+import json
+import stat
 from collections.abc import Iterator
 from typing import Any
 
@@ -233,3 +235,22 @@ def test_every_submission_starts_from_the_newest_commit(server: Server, repo: Re
     repo.git("switch", "--quiet", "-c", "feature/other", "HEAD~2")
     shown = server.client.show(submitted(server, repo))
     assert (shown.base, shown.merge.into) == (repo.head, "feature/other")
+
+
+def test_editors_find_the_server_by_a_file(corral: Corral, repo: Repo) -> None:
+    """`server.json`: address, token and process, for programs of this user alone, as long as the server is there."""
+    file = corral.home / "server.json"
+    with serving(corral, corral.root) as server:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        found = json.loads(file.read_text())
+        assert set(found) == {"url", "token", "pid"}
+        assert found["pid"] == server.process.pid
+        client = Client(found["url"], found["token"])
+        script = server.corral.script(WRITES)
+        run = client.submit("write it", repo=str(repo.folder), agents=[script]).run
+        assert list(client.events(run))[-1].type == "status_changed"
+        assert client.merge(run).merge.status == "merged"
+        assert server.ask("GET", "tokens", token=found["token"]).status == 403, "it may not make others"
+        assert found["token"] not in corral("token", "ls", "--json").out
+        assert [each["name"] for each in corral("token", "ls", "--json").json] == ["first"], "it is never stored"
+    assert not file.exists(), "gone with the server"

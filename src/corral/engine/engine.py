@@ -111,7 +111,7 @@ class Engine:
 
     # --- rooms
 
-    @property
+    @cached_property
     def access(self) -> Access:
         """Who may use the server."""
         from corral.engine.tokens import Access  # noqa: PLC0415

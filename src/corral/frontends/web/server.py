@@ -230,9 +230,10 @@ async def _serve(
         task.add_done_callback(lambda _: _stop(server, door))  # none ends by itself: the store is lost
     bound.listen(2048)
     link = f"{address}/login?token={site.login_code}"
-    announce(ServerAddress(address=address, token=first.secret if first else None, link=link))
     try:
-        await server.serve(sockets=[bound])
+        with engine.access.keep_server_file(engine.home, address):
+            announce(ServerAddress(address=address, token=first.secret if first else None, link=link))
+            await server.serve(sockets=[bound])
         for task in background:
             if task.done():
                 task.result()
