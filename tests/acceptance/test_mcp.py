@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 TOOLS = {
     "engine_execute", "engine_status", "engine_budget", "engine_interrupt", "engine_resume", "engine_list", "engine_output",
     "engine_result", "engine_diff", "engine_select", "engine_merge", "engine_steer", "engine_answer", "engine_comment", "engine_revise", "engine_flow",
-    "engine_rename", "engine_runtimes",
+    "engine_rename", "engine_runtimes", "engine_plan",
 }  # fmt: skip
 
 

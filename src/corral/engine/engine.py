@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from corral.engine.issue_watch import IssueWatch
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
+    from corral.engine.planner import Planner
     from corral.engine.planning.requests import Requests
     from corral.engine.programs import Programs
     from corral.engine.queue.run_queue import RunQueue
@@ -229,6 +230,13 @@ class Engine:
         from corral.engine.planning.requests import Requests  # noqa: PLC0415
 
         return Requests(self._context, self.money, lambda: self.active_runs.stopping)
+
+    @property
+    def planner(self) -> Planner:
+        """Flows that agents write."""
+        from corral.engine.planner import Planner  # noqa: PLC0415
+
+        return Planner(self._context, self.requests, self.money, self.execute)
 
     @cached_property
     def review(self) -> Review:

@@ -13,6 +13,7 @@ TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "ar
 Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
 RunStrategy = Literal["single", "multi", "parallel", "race", "auto"]  #: how a run is carried out
 Kind = Literal["task", "run", "gate", "merge", "join"]
+Composition = Literal["template", "planned", "written"]  #: who made a flow: we, an agent, or a user by hand
 OnFailure = Literal["stop", "continue"]
 On = Literal["success", "failure", "always"]
 Select = Literal["evidence", "cheapest", "first"]

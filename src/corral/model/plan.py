@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from corral.model import evidence
-from corral.model.flow import Flow, Grade, TaskType
+from corral.model.flow import Composition, Flow, Grade, TaskType
 from corral.model.forge import IssueReference
 from corral.model.memory import MemoryRules
 from corral.model.scope import ScopeSource
@@ -187,6 +187,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     issue: IssueReference | None = None  #: that it is about
+    composition: Composition = "template"
     calls_back: bool = False  #: an address is to be called; the store has it apart, for parts of it may be secret
 
 

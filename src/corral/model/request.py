@@ -65,6 +65,8 @@ class Request(Struct, frozen=True, kw_only=True):
     output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
     priority: int = 0  #: among runs that wait: more is sooner
     approve: str | None = None  #: a person is asked for so long before anything starts; no answer is a no
+    question: str | None = None  #: the words of that, where it is not simply about the task
+    planned: bool = False  #: its flow was written by an agent
     issue: str | None = None  #: the address of an issue that is the task, or belongs to it
     callback: str | None = None  #: an address that is posted to when the run is over or waits for an answer
     from_last: bool = False  #: a further try starts from where the last one stopped

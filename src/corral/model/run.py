@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from corral.model.evidence import GRADES, CheckResult, Evidence, Grade, SandboxReport, Variation
-from corral.model.flow import known_as
+from corral.model.flow import Composition, known_as
 from corral.model.forge import PullRequest
 from corral.model.review import Comment
 from corral.model.values import Cost, Failure, Status, Tokens
@@ -108,6 +108,7 @@ class Run(Struct, kw_only=True):
     status: Status = "queued"
     reason: str | None = None
     strategy: str = "single"
+    composition: Composition = "template"  #: who made its flow: Corral, an agent that planned it, a user by hand
     task: str = ""
     repo: str = ""
     base: str | None = None

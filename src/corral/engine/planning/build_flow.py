@@ -71,7 +71,7 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     flow = structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
     if request.approve is None:
         return flow
-    question = " ".join(f"Start this? {flow.title}".split())[:MOST_QUESTION].replace("{{", "{ {")
+    question = " ".join((request.question or f"Start this? {flow.title}").split())[:MOST_QUESTION].replace("{{", "{ {")
     return strategies.with_approval(flow, duration(request.approve, "approve"), question)
 
 

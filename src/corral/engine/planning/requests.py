@@ -40,6 +40,10 @@ class Requests:
         self._context, self._money, self._stopping = context, money, stopping
         self._git_states = GitStateCache()
 
+    def folder(self, repo: str) -> Path:
+        """Return the folder that a request names."""
+        return submit.folder_of(Request(repo=repo))
+
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
         _ = self._context.store

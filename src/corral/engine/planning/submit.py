@@ -91,7 +91,7 @@ async def _prepare(
     known: tuple[GitStateCache | None, str | None],
 ) -> Submission:
     await git.version()
-    folder = _folder(request)
+    folder = folder_of(request)
     remembers = known[0] if request.base is None and not request.with_changes else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
     found = glance.found if glance else await git.discover(folder)
@@ -161,6 +161,7 @@ async def _prepare(
         toolbox=settings.toolbox,
         limits=settings.limits,
         evidence=rules,
+        composition="planned" if request.planned else "written" if _is_own(request) else "template",
         calls_back=request.callback is not None,
         **{name: getattr(request, name) for name in AS_REQUESTED},
     )
@@ -173,7 +174,7 @@ async def _read_issue(request: Request, state: Path) -> IssueTask | None:
         return None
     from corral.engine.planning.issues import read_task  # noqa: PLC0415 -- most requests name none
 
-    folder = _folder(request)
+    folder = folder_of(request)
     found = await git.discover(folder)
     load_trusted_settings(found.repository.folder if found else folder, state, trust=request.trust)
     settings = load_forge_settings(found.repository.folder if found else folder, state)
@@ -193,7 +194,14 @@ async def _preflight(
     preflight.writer(settings)
 
 
-def _folder(request: Request) -> Path:
+def _is_own(request: Request) -> bool:
+    """Tell whether a flow was written by its user, and is not one of our templates as it is."""
+    return request.flow is not None and all(
+        request.flow != build_flow.template(name) for name in build_flow.template_names()
+    )
+
+
+def folder_of(request: Request) -> Path:
     folder = Path(request.repo).expanduser()
     if not is_folder(folder):
         raise BadRequest(f"--repo {request.repo}: there is no such folder", hint="a repository, or a folder in one")

@@ -70,6 +70,7 @@ def build(store: Store, run: str) -> Run:
         status=status,
         reason=reason,
         strategy=record.plan.flow.strategy,
+        composition=record.plan.composition,
         task=record.plan.flow.title,
         repo=record.plan.repo,
         base=record.plan.base,

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Show the whole loop in a temporary repository: no key, no config, no network."),
     "init": ("init", "Write your settings and those of this repository: default agent, checks, budget."),
     "flow": ("flow", "Check, draw, run and create flow files: graphs of tasks."),
+    "plan": ("plan", "Have an agent write a flow for a task; check it, and run it after your approval."),
     "ls": ("look", "List runs, newest first."),
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),
     "logs": ("look", "Show what the agents of a run said and did; -f follows."),

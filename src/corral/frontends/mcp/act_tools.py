@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from corral.engine.engine import Engine
+from corral.engine.planner import PlanOrder
 from corral.frontends import evidence_text
 from corral.frontends.mcp import arguments, responses
 from corral.frontends.mcp.arguments import ExecuteArguments, FlowArguments, SubtaskArguments
@@ -67,6 +68,23 @@ def _why(run: Run) -> str:
 
 async def execute(call: ToolCall, asked: arguments.ExecuteArguments) -> ToolReply:
     return await _run_request(call, lambda: of_execute(asked, call), apart=asked.background)
+
+
+async def plan(call: ToolCall, asked: arguments.PlanArguments) -> ToolReply:
+    """Have a flow written; nothing of it is started."""
+    order = PlanOrder(
+        task=asked.task,
+        repo=str(folder_of(call.visitor.place(asked.path))),
+        agent=asked.agent or None,
+        most=asked.most,
+        parallelism=asked.parallelism,
+        budget_usd=None if asked.max_cost is UNSET else asked.max_cost,
+    )
+    found = await call.engine.planner.plan(order, lambda _: None, lambda _: None, call.visitor.request)
+    waves = " -> ".join(" | ".join(wave) for wave in found.waves)
+    return ToolReply(
+        found, words=f"{len(found.flow['nodes'])} nodes: {waves}\nrun it: engine_flow action run, flow = text"
+    )
 
 
 async def flow(call: ToolCall, asked: arguments.FlowArguments) -> ToolReply:

@@ -245,5 +245,18 @@ class FlowArguments(Arguments, frozen=True):
         return "run" if self.action == "run" else "read"
 
 
+class PlanArguments(Arguments, frozen=True):
+    path: Annotated[str, Meta(description="Repository.", min_length=1)]
+    task: Annotated[Text, Meta(description="What is to be planned.", min_length=1)]
+    agent: Annotated[str, Meta(description="Agent that plans.  [default: yours]")] = ""
+    most: Annotated[int, Meta(description="Most nodes.", ge=1, le=50)] = 12
+    parallelism: Literal["sequential", "balanced", "maximal"] = "balanced"
+    max_cost: Annotated[float | UnsetType, Meta(description="Maximum cost of the planned flow in USD.")] = UNSET
+
+    @property
+    def scope(self) -> AccessScope:
+        return "run"
+
+
 class NoArguments(Arguments, frozen=True):
     """No argument at all."""

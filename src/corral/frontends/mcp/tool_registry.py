@@ -11,6 +11,7 @@ from mcp.types import Tool, ToolAnnotations
 from msgspec import Struct
 
 from corral.engine.engine import Engine
+from corral.engine.planner import PlannedFlow
 from corral.engine.views.compare import Comparison
 from corral.frontends.mcp import act_tools, arguments, look_tools, money, responses
 from corral.frontends.mcp.act_tools import ToolReply
@@ -222,6 +223,13 @@ TABLE: dict[str, ToolEntry] = {
         takes=arguments.FlowArguments,
         gives=(Run, responses.FlowCheckReply),
         does=act_tools.flow,
+    ),
+    "engine_plan": ToolEntry(
+        title="Plan a task",
+        about="Have an agent write a flow for a task, checked. Show it to the user, then run it with engine_flow.",
+        takes=arguments.PlanArguments,
+        gives=(PlannedFlow,),
+        does=act_tools.plan,
     ),
     "engine_runtimes": ToolEntry(
         title="Agents that can run",
