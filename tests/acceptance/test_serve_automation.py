@@ -1,5 +1,7 @@
 """What starts by itself and whom it tells: schedules, signed triggers with limits, signed webhooks that are tried again."""
 
+import hashlib
+import hmac
 import json
 import time
 from collections.abc import Iterator
@@ -296,3 +298,36 @@ def test_triggers_by_the_command_line(server: Server, repo: Repo) -> None:
     assert corral("show", last, "--json").json["task"].startswith("Look at ")
     assert corral("trigger", "rm", "moved").code == 0
     assert corral("trigger", "rm", "moved").code == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "event"),
+    [
+        (("X-Forgejo-Signature", "X-Forgejo-Delivery", "X-Forgejo-Event"), "issues"),
+        (("X-Gitlab-Token", "X-Gitlab-Event-UUID", "X-Gitlab-Event"), "Issue Hook"),
+        (("Linear-Signature", "Linear-Delivery", "Linear-Event"), "Issue"),
+    ],
+)
+def test_calls_of_forges_count_once_and_forged_ones_not(
+    server: Server, repo: Repo, names: tuple[str, str, str], event: str
+) -> None:
+    agent = server.corral.agent("hi", "echo hi > hi.txt")
+    wish = {"task": "look at {{payload.title}}", "repo": str(repo.folder), "agents": [agent]}
+    assert (
+        server.ask("PUT", "triggers/x", {"request": wish, "secret": SECRET, "when": f"event == '{event}'"}).status
+        == 200
+    )
+    body = json.dumps({"title": "this", "webhookTimestamp": int(time.time() * 1000)}).encode()
+    signed = SECRET if names[0] == "X-Gitlab-Token" else hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {names[0]: signed, names[1]: "delivery-1", names[2]: event}
+    first = server.ask("POST", "triggers/x", body, token=None, headers=headers)
+    again = server.ask("POST", "triggers/x", body, token=None, headers=headers)
+    assert (first.status, again.json["run"]) == (202, first.json["run"]), first
+    forged = server.ask("POST", "triggers/x", body, token=None, headers={**headers, names[0]: signed[:-1] + "x"})
+    assert forged.status == 401
+    other = server.ask("POST", "triggers/x", body, token=None, headers={**headers, names[1]: "2", names[2]: "other"})
+    assert (other.status, "condition does not hold" in other.json["reason"]) == (200, True)
+    if names[0] == "Linear-Signature":
+        old = json.dumps({"title": "this", "webhookTimestamp": int(time.time() * 1000) - 61_000}).encode()
+        signed = hmac.new(SECRET.encode(), old, hashlib.sha256).hexdigest()
+        assert server.ask("POST", "triggers/x", old, token=None, headers={**headers, names[0]: signed}).status == 401

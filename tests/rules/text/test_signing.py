@@ -1,5 +1,8 @@
 """Signatures of webhooks: what we make holds, what others make is known, nothing else passes."""
 
+import hashlib
+import hmac
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,3 +39,36 @@ def test_every_header_is_needed(missing: str) -> None:
     headers = signing.sign(SECRET, "id", 1000, BODY)
     del headers[missing]
     assert not signing.holds(SECRET, headers, BODY, 1000.0)
+
+
+CALL = b'{"action": "create", "webhookTimestamp": 1700000000000}'
+DIGEST = hmac.new(b"the secret of it", CALL, hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-hub-signature-256", f"sha256={DIGEST}"),
+        ("x-forgejo-signature", DIGEST),
+        ("x-gitea-signature", DIGEST),
+        ("x-gitlab-token", "the secret of it"),
+        ("linear-signature", DIGEST),
+    ],
+)
+def test_what_forges_sign_holds_for_their_body_alone(name: str, value: str) -> None:
+    now = 1_700_000_030.0
+    assert signing.holds("the secret of it", {name: value}, CALL, now)
+    assert not signing.holds("another secret", {name: value}, CALL, now)
+    assert not signing.holds("the secret of it", {name: value + "0"}, CALL, now)
+    assert not signing.holds("the secret of it", {name: ""}, CALL, now)
+    if name != "x-gitlab-token":  # that is no signature, but a word that both know
+        assert not signing.holds("the secret of it", {name: value}, CALL + b" ", now)
+
+
+def test_an_old_call_of_linear_is_a_replay() -> None:
+    headers = {"linear-signature": DIGEST}
+    assert not signing.holds("the secret of it", headers, CALL, 1_700_000_061.0)
+    assert not signing.holds("the secret of it", headers, CALL, 1_699_999_000.0)
+    for body in (b"{}", b"[1]", b"no JSON"):
+        signed = {"linear-signature": hmac.new(b"s", body, hashlib.sha256).hexdigest()}
+        assert not signing.holds("s", signed, body, 0.0)

@@ -1,4 +1,4 @@
-"""Signatures of webhooks, in and out: the Standard Webhooks headers, and GitHub's."""
+"""Signatures of webhooks: Standard Webhooks in and out; those of GitHub, GitLab, Forgejo, Gitea and Linear in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
+import msgspec
+
 PREFIX = "whsec_"
 TOLERANCE_SECONDS = 300.0  #: what is older, or from the future, may be a replay
+LINEAR_SECONDS = 60.0  #: the same for Linear, as it documents
+#: Headers of forges that hold the plain hexadecimal digest of the body.
+DIGESTS = ("x-forgejo-signature", "x-gitea-signature", "linear-signature")
 
 
 def secret_of(random: bytes) -> str:
@@ -25,17 +30,34 @@ def sign(secret: str, name: str, at: int, body: bytes) -> dict[str, str]:
 
 
 def holds(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
-    """Tell whether a call was signed with this secret, a moment ago; GitHub's own header has no time in it."""
-    github = headers.get("x-hub-signature-256")
-    if github is not None:
-        good = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-        return hmac.compare_digest(good.encode(), github.encode())
+    """Tell whether a call was signed with this secret, a moment ago; headers of most forges have no time in them."""
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    if (github := headers.get("x-hub-signature-256")) is not None:
+        return hmac.compare_digest(f"sha256={digest}".encode(), github.encode())
+    if named := next((name for name in DIGESTS if name in headers), None):
+        fits = hmac.compare_digest(digest.encode(), headers[named].encode())
+        return fits and (named != "linear-signature" or _is_recent(body, now))
+    if (token := headers.get("x-gitlab-token")) is not None:
+        return hmac.compare_digest(secret.encode(), token.encode())
     name, moment = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not name or not moment.isdecimal() or len(moment) > 15 or abs(now - int(moment)) > TOLERANCE_SECONDS:
         return False
     good = sign(secret, name, int(moment), body)["webhook-signature"].encode()
     given = headers.get("webhook-signature", "").split()
     return any(hmac.compare_digest(good, each.encode()) for each in given)
+
+
+def _is_recent(body: bytes, now: float) -> bool:
+    """Tell whether the body of a call of Linear says that it was sent a moment ago."""
+    try:
+        found = msgspec.json.decode(body, type=_LinearTime)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return abs(now - found.webhookTimestamp / 1000) <= LINEAR_SECONDS
+
+
+class _LinearTime(msgspec.Struct, frozen=True):
+    webhookTimestamp: int  # noqa: N815 -- its name there; in milliseconds
 
 
 def _key(secret: str) -> bytes:

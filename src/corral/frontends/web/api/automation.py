@@ -24,6 +24,13 @@ from corral.model import Request as RunRequest
 from corral.model import Run
 from corral.model.server import ScheduleRecord, TriggerRecord
 
+#: Headers that name a call: the same name twice is the same call.
+DELIVERIES = (
+    "webhook-id", "x-github-delivery", "x-forgejo-delivery", "x-gitea-delivery", "x-gitlab-event-uuid",
+    "linear-delivery",
+)  # fmt: skip
+#: Headers that say what kind of call it is.
+EVENTS = ("x-github-event", "x-forgejo-event", "x-gitea-event", "x-gitlab-event", "linear-event")
 router = APIRouter(tags=["automation"])
 Name = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")]
 Few = Annotated[int, Meta(ge=1, le=10_000)]
@@ -113,14 +120,14 @@ async def drop_trigger(name: str, site: CurrentSite, _: Admin) -> Response:
     responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
 )  # fmt: skip
 async def call(name: str, request: Request, site: CurrentSite) -> Response:
-    """Start a trigger's run. It needs a signature (Standard Webhooks headers or X-Hub-Signature-256) and no token."""
+    """Start a trigger's run. It needs no token, but a signature: Standard Webhooks, GitHub, GitLab, Forgejo, Linear."""
     raw, sent = await request.body(), request.headers
     record = site.engine.triggers.signed_trigger(name, sent, raw)
     if record is None:
         site.limiter.count_wrong_secret(request.client.host if request.client else "-")
         raise RefusedRequest(401, "signature", "there is no such trigger, or the signature is wrong or old")
     site.limiter.count_request(f"trigger {name}")
-    once = sent.get("webhook-id") or sent.get("x-github-delivery") or secrets.token_hex(8)
+    once = next((sent[name] for name in DELIVERIES if sent.get(name)), None) or secrets.token_hex(8)
     try:
         fired = await site.engine.triggers.fire(record, occasion(once[:200], _event(sent), raw), site.vet)
     except TooManyStarts as error:
@@ -132,8 +139,7 @@ async def call(name: str, request: Request, site: CurrentSite) -> Response:
 
 def _event(sent: Mapping[str, str]) -> str:
     """Return what kind of call it is, where the forge says so beside the body."""
-    names = ("x-github-event", "x-gitea-event")
-    return next((sent[name][:200] for name in names if name in sent), "")
+    return next((sent[name][:200] for name in EVENTS if name in sent), "")
 
 
 def _check_request(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
