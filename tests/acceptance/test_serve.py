@@ -2,7 +2,10 @@
 
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -254,3 +257,30 @@ def test_editors_find_the_server_by_a_file(corral: Corral, repo: Repo) -> None:
         assert found["token"] not in corral("token", "ls", "--json").out
         assert [each["name"] for each in corral("token", "ls", "--json").json] == ["first"], "it is never stored"
     assert not file.exists(), "gone with the server"
+
+
+CALLS = """
+import sys
+from made.api.runs import list_runs, show_run
+from made.client import AuthenticatedClient
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
+(line,) = list_runs.sync(client=client).runs
+run = show_run.sync(line.run, client=client)
+print(run.run, run.status, run.nodes[0].attempts[0].cost.usd)
+"""
+
+
+def test_a_client_that_a_generator_makes_of_the_document_works(server: Server, repo: Repo, tmp_path: Path) -> None:
+    """By a generator that many use: it takes the whole document, and its code asks this server."""
+    run = submitted(server, repo)
+    over(server, run)
+    (tmp_path / "openapi.json").write_bytes(server.ask("GET", "openapi.json").body)
+    words = ["generate", "--path", "openapi.json", "--output-path", "made", "--meta", "none"]
+    words += ["--config", "settings.yaml", "--fail-on-warning"]
+    (tmp_path / "settings.yaml").write_text("post_hooks: []\n")  # what it makes need not look nice
+    python = [sys.executable, "-m", "openapi_python_client"]
+    made = subprocess.run([*python, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    calls = [sys.executable, "-c", CALLS, server.address, server.token]
+    asked = subprocess.run(calls, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert asked.stdout.split()[:2] == [run, "done"], asked.stderr
