@@ -5,6 +5,7 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, run_flow
 from tests.rig.machines import add_machine, far_home, host_pids
+from tests.rig.server import serving
 from tests.rig.waiting import until
 
 SCRIPT = """
@@ -142,3 +143,53 @@ def test_a_repository_names_no_machines(corral: Corral) -> None:
     outcome = corral.run(repo, "x", "--agent", corral.script(SCRIPT))
     assert outcome.code == 2
     assert "[machines] is yours to say" in outcome.err
+
+
+def test_machines_are_listed_and_checked(corral: Corral) -> None:
+    assert corral("machines", "ls", "--json").json == []
+    add_machine(corral, "box1", "slots = 3\nlabels = {arch = 'arm64'}")
+    add_machine(corral, "box2", command='["sh", "-c", "echo no route to host >&2; exit 255"]')
+    found = {each["name"]: each for each in corral("machines", "ls", "--json").json}
+    box = found["box1"]
+    assert (box["ok"], box["reachable"], box["error"]) == (True, True, None)
+    assert (box["slots"], box["slots_used"], box["labels"]) == (3, 0, {"arch": "arm64"})
+    assert box["sandbox"] in ("full", "strict")
+    assert box["version"]
+    assert box["cores"] > 0
+    assert (found["box2"]["ok"], found["box2"]["reachable"]) == (False, False)
+    assert "no route to host" in found["box2"]["error"]
+    assert "box1" in corral("machines").out
+    checked = corral("machines", "check", "box1")
+    assert (checked.code, "box1: ready" in checked.out) == (0, True)
+    assert corral("machines", "check").code == 1
+    unknown = corral("machines", "check", "box9")
+    assert (unknown.code, "there is no machine `box9`" in unknown.err) == (2, True)
+
+
+def test_the_server_lists_machines(corral: Corral) -> None:
+    add_machine(corral)
+    with serving(corral, corral.repo().folder) as server:
+        found = server.ask("GET", "/api/v1/machines").json
+    assert [(each["name"], each["ok"]) for each in found] == [("box1", True)]
+
+
+def test_one_that_waits_for_a_slot_says_so(corral: Corral) -> None:
+    add_machine(corral, settings="slots = 1")
+    held = corral.agent("held", "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo x > x.txt")
+    repo = corral.repo()
+    folder = far_home(corral) / "host" / "workspaces"
+    with corral.going(
+        "run", "x", "--repo", repo.folder, "--agent", f"{held},{held}", "--machine", "box1", "--json"
+    ) as run:
+        until(lambda: list(folder.glob("*/work/begun")), "the first has begun")
+        waits = "waits for a machine: box1 has 1 of 1 slots in use"
+        until(lambda: waits in corral("logs", "@last").out, "the second says why it waits")
+        for _ in range(2):
+            until(
+                lambda: [place for place in folder.glob("*/work/begun") if not (place.parent / "go").exists()],
+                "one more",
+            )
+            for place in folder.glob("*/work/begun"):
+                (place.parent / "go").touch()
+        outcome = run.end()
+    assert [each["status"] for each in outcome.json["nodes"][0]["attempts"]] == ["done", "done"], outcome

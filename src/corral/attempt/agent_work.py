@@ -121,6 +121,23 @@ class AgentWork:
             await conversations.keep(self.machine, self.host, self.workspace, resolved.agent.facts.conversation)
         self.events.step("worked")
 
+    async def go_on(self) -> None:
+        """Go on with an agent that is still at work on its machine: what it said before is not taken down again."""
+        record = self.record
+        self.say(f"another process goes on with it; its agent was not interrupted on `{self.attempt.machine}`")
+        self.events.read_back()
+        resolved = await self._admission.resolve_agent()
+        if not await self._admission.may_start(resolved):
+            self.machine.end()
+        self.hooks, self._by_login = resolved.hooks, is_notional(resolved)
+        record.resumes = resolved.agent.facts.resumes
+        self._confine(resolved)
+        listeners = structs.replace(self._ears(), emit=self.events.skip_known(self._hear))
+        scene = TurnContext(self.workspace, resolved, self._limits(), listeners, "")
+        why = await self._work(scene, self._agent_task(resolved, ""), self._letterbox(resolved))
+        self.take(why)
+        self.events.step("worked")
+
     def _confine(self, resolved: ResolvedAgent) -> None:
         """Settle what its box will show and let through, and which words must never be told on."""
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)

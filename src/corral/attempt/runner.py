@@ -24,6 +24,7 @@ from corral.rules.schedule import agent_tries
 from corral.rules.text import names
 from corral.world.concurrent import together
 from corral.world.git import merge_commits
+from corral.world.proxy.secret import SecretValue
 
 
 class AttemptRunner:
@@ -75,10 +76,15 @@ class AttemptRunner:
         if self.record.phase != "new":
             await self.machine.fit_again(self.attempt.agent)
         if self.record.phase == "working":
-            if not self._had_finished():
+            token = await self.machine.attach(self.workspace)
+            if token is not None:
+                self.toolbox.token = SecretValue(token)
+                await self._work.go_on()
+            elif not self._had_finished():
                 await self._salvage()
                 return
-            await self.toolbox.close()
+            else:
+                await self.toolbox.close()
         if self.record.phase == "new":
             await self._work.run()
         if self.record.phase == "worked":

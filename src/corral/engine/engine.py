@@ -20,6 +20,8 @@ from corral.store.opening import begin_store
 from corral.store.records import StoreReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from corral.engine.active_runs import ActiveRuns
     from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from corral.engine.follow import Follows
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.issue_watch import IssueWatch
+    from corral.engine.machine_reports import MachineReport
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
     from corral.engine.planner import Planner
@@ -303,6 +306,12 @@ class Engine:
         from corral.engine import doctor  # noqa: PLC0415
 
         return await doctor.list_agents(self._context, strict=strict)
+
+    async def list_machines(self, names: Sequence[str] = ()) -> list[MachineReport]:
+        """Report on the machines of the user's settings, each asked now."""
+        from corral.engine import machine_reports  # noqa: PLC0415
+
+        return await machine_reports.list_machines(self._context, names)
 
     def installed_agents(self, folder: Path) -> list[str]:
         """Return the agents whose programs lie on this machine, by name; no program is started to find out."""

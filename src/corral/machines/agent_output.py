@@ -166,12 +166,14 @@ class AgentNetwork(Struct, frozen=True):
     unmetered: bool  #: it may ask a provider past us
 
 
-async def connect_agent(level: Level, net: Net, resolved: ResolvedAgent, listeners: AgentListeners) -> AgentNetwork:
+async def connect_agent(
+    level: Level, net: Net, resolved: ResolvedAgent, listeners: AgentListeners, placeholder: str = ""
+) -> AgentNetwork:
     """Connect an agent to its provider, and to what its scope lets it reach; tell what stays open."""
     network = Network(level, net, listeners.reached)
     await network.allow()
     if level != "none":
-        resolved = network.connect_agent(resolved, listeners.metered, listeners.count or RequestCount())
+        resolved = network.connect_agent(resolved, listeners.metered, listeners.count or RequestCount(), placeholder)
         network.gate = listeners.gate
     if resolved.profile.requests_per_minute and not network.counts_requests:
         listeners.emit(Noted(f"requests_per_minute is not held: {resolved.name} does not ask its provider through us"))

@@ -75,6 +75,7 @@ class AttemptPlace(Struct, frozen=True, kw_only=True):
     turn: int = 0  #: the number of its agent's last turn; 0: none was begun
     working: bool = False  #: that turn is not over
     note: bytes = b""  #: what the engine left with it
+    answered: int = -1  #: the offset of the last output that the agent was answered to
 
 
 class TakePack(Struct, frozen=True, kw_only=True, tag="pack"):
@@ -170,6 +171,7 @@ class Words(Struct, frozen=True):
     """What the agent is told on its stdin; None closes that."""
 
     data: bytes | None = None
+    after: int = 0  #: the offset of the output that it answers
 
 
 class EndTurn(Struct, frozen=True):

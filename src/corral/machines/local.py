@@ -104,6 +104,10 @@ class LocalMachine:
         made = checkout.read_workspace(self._tree(workspace))
         return await self._host.work(made, resolved, task, limits, listeners)
 
+    async def attach(self, workspace: str) -> str | None:  # noqa: ARG002
+        """Find none: an agent of this machine ends with its engine."""
+        return None
+
     def tell(self, order: Telling) -> bool:
         return self._host.tell(order)
 

@@ -126,6 +126,13 @@ class Machine(Protocol):
         """Run the agent in its box to its end, telling its events as they come."""
         ...
 
+    async def attach(self, workspace: str) -> str | None:
+        """Find an agent that an engine before this one started, and that its machine still holds.
+
+        `work` then goes on with it. Return the token of its toolbox; None: there is none to go on with.
+        """
+        ...
+
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens, and still does."""
         ...

@@ -64,6 +64,7 @@ class Network:
         self._registry_settings: dict[str, str] = {}  # what package clients are told of indexes
         self._upstream: Upstream | None = None
         self._key: Key | None = None
+        self.placeholder = ""  #: what stands for the key in the box
         self._counter: _Counter | None = None
         self._paths: ApiPaths | None = None
         self._bound: dict[int, socket.socket] = {}  # where the box has no loopback of its own
@@ -80,8 +81,13 @@ class Network:
             self._words = [word for word in self._words if word != REGISTRIES] + named
             self._registry_settings = package_registries.settings(os.environ)
 
-    def connect_agent(self, resolved: ResolvedAgent, metered: OnMetered, count: RequestCount) -> ResolvedAgent:
-        """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
+    def connect_agent(
+        self, resolved: ResolvedAgent, metered: OnMetered, count: RequestCount, placeholder: str = ""
+    ) -> ResolvedAgent:
+        """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts.
+
+        `placeholder` stands for the key in a box that is there already.
+        """
         facts, profile = resolved.agent.facts, resolved.profile
         provider = facts.provider
         named = resolved.env.get(provider.address, "") if provider else ""
@@ -101,7 +107,7 @@ class Network:
         self._paths = api_paths(resolved.name, provider.address, profile.paths, everything=everything)
         ca_file = resolved.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
         self._upstream = Upstream(url, ca_file=ca_file)
-        mask = f"sk-corral-{secrets.token_hex(16)}"
+        mask = self.placeholder = placeholder or f"sk-corral-{secrets.token_hex(16)}"
         if present:
             real = SecretValue(resolved.env[present[0]])
             self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)

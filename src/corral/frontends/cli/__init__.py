@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("mcp", "Serve MCP on stdio, for your agent."),
     "acp": ("acp", "Serve ACP on stdio, for your editor."),
     "editors": ("editors", "Print or write the configuration of your editor for Corral."),
+    "machines": ("machines", "Show the machines on which attempts can run."),
     "host": ("host", "Serve engines of other machines on stdio: the far end of [machines.NAME]."),
     "export": ("look", "Print all stored data as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),

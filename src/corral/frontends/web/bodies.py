@@ -58,6 +58,7 @@ NAMES: dict[str, str] = {
     "POST /halt": "halt",
     "DELETE /halt": "end_halt",
     "GET /agents": "list_agents",
+    "GET /machines": "list_machines",
     "GET /doctor": "show_doctor",
     "GET /health": "show_health",
     "GET /metrics": "show_metrics",

@@ -99,6 +99,7 @@ class FarAttempt:
             turn=turn.number if turn else 0,
             working=bool(turn and turn.working),
             note=turn.order.note if turn else b"",
+            answered=turn.answered if turn else -1,
         )
 
     async def close(self) -> None:
@@ -107,6 +108,8 @@ class FarAttempt:
         if self.turn and self.turn.task:
             self.turn.stop()
             await asyncio.gather(self.turn.task, return_exceptions=True)
+            with contextlib.suppress(OSError):
+                await self.machine.forget_logins(self.turn.order.workspace)
         await self._caches.aclose()
 
     # --- calls
@@ -211,7 +214,7 @@ class FarAttempt:
         await stream.end()
 
     async def say(self, order: Words) -> None:
-        self._turn().say(order.data)
+        self._turn().say(order.data, order.after)
 
     async def end_turn(self, order: EndTurn) -> None:
         if order.why == "stopped":

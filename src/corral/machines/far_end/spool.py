@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -53,19 +53,17 @@ class RecordReader:
     def __init__(self, offset: int = 0) -> None:
         self._part, self.offset = bytearray(), offset  #: after the last whole record
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the records that are whole by now; each is counted in before it is passed on."""
         self._part += data
-        found: list[tuple[int, bytes]] = []
-        at = 0
-        while len(self._part) - at >= HEAD_BYTES:
-            size = int.from_bytes(self._part[at + 1 : at + HEAD_BYTES])
-            if len(self._part) - at - HEAD_BYTES < size:
-                break
-            found.append((self._part[at], bytes(self._part[at + HEAD_BYTES : at + HEAD_BYTES + size])))
-            at += HEAD_BYTES + size
-        del self._part[:at]
-        self.offset += at
-        return found
+        while len(self._part) >= HEAD_BYTES:
+            size = int.from_bytes(self._part[1:HEAD_BYTES])
+            if len(self._part) - HEAD_BYTES < size:
+                return
+            kind, content = self._part[0], bytes(self._part[HEAD_BYTES : HEAD_BYTES + size])
+            del self._part[: HEAD_BYTES + size]
+            self.offset += HEAD_BYTES + size
+            yield kind, content
 
     @property
     def waiting_bytes(self) -> int:

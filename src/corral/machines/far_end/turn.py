@@ -77,6 +77,7 @@ class FarTurn:
         self._host = host
         self.talk, self.halt = ProcessControl(), asyncio.Event()
         self.working = True
+        self.answered = -1  #: the offset of the last output that was answered
         self.task: asyncio.Task[None] | None = None
 
     async def run(self, relay: Relay) -> None:
@@ -159,7 +160,8 @@ class FarTurn:
             checkout.write_below(home, plain_name(name), io.BytesIO(content), self._host.owner)
         self._host.logins += [plain_name(name) for name in self.order.logins]
 
-    def say(self, data: bytes | None) -> None:
+    def say(self, data: bytes | None, after: int) -> None:
+        self.answered = max(self.answered, after)
         self.talk.say(data)
 
     def stop(self) -> None:

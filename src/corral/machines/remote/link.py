@@ -28,7 +28,8 @@ from corral.world import process
 from corral.world.sandbox.probe import is_at_least
 
 T = TypeVar("T")
-HELLO_SECONDS = 30.0
+HELLO_SECONDS, LEAST_SECONDS = 30.0, 5.0
+FAILED_SECONDS = 8.0  #: for so long a machine that was not reached is not tried again
 AGAIN_SECONDS = 1.0  #: between two tries to connect
 KEPT = ("SSH_AUTH_SOCK", "XAUTHORITY")  #: they say where something is, not what it is
 OnPort = Callable[[int, ByteStream], Awaitable[None]]
@@ -44,12 +45,16 @@ class MachineLink:
         self._connecting = asyncio.Lock()
         self._ports: dict[str, OnPort] = {}  # by attempt
         self._said = Tail()
+        self._failure: MachineLost | None = None
+        self._failed_at = 0.0
 
     async def connect(self) -> Connection:
         """Return the connection, made anew where there is none; MachineLost where the machine cannot be reached."""
         async with self._connecting:
             if self._connection is None or self._connection.gone.is_set():
                 # Of no run: the connection serves all of them, and outlives each.
+                if self._failure and time.monotonic() - self._failed_at < FAILED_SECONDS:
+                    raise MachineLost(str(self._failure), hint=self._failure.hint)  # it was just tried
                 starting = asyncio.get_running_loop().create_task(self._start(), context=contextvars.Context())
                 self._connection = await starting
             return self._connection
@@ -63,6 +68,11 @@ class MachineLink:
             self._ports[attempt] = relay
         else:
             self._ports.pop(attempt, None)
+
+    @property
+    def _patience(self) -> float:
+        """How long a first answer may take."""
+        return min(HELLO_SECONDS, max(LEAST_SECONDS, self.lease_seconds))
 
     @property
     def lease_seconds(self) -> float:
@@ -80,7 +90,7 @@ class MachineLink:
         connection.start(self._hear_complaints(program.stderr))
         connection.start(connection.serve())
         try:
-            async with asyncio.timeout(HELLO_SECONDS):
+            async with asyncio.timeout(self._patience):
                 hello = Hello(version=__version__, protocol=PROTOCOL, engine=self._engine)
                 self.facts = await connection.ask("hello", hello, MachineFacts)
         except BadRequest as error:  # another version
@@ -95,8 +105,12 @@ class MachineLink:
     async def _unreached(self, error: Exception) -> MachineLost:
         await asyncio.sleep(0.05)  # its last words may come after its end
         words = " ".join(self._said.text().split())[-400:]
-        reason = words or (f"no answer within {HELLO_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error))
-        return MachineLost(f"the machine `{self.name}` cannot be reached: {reason}", hint=self._hint())
+        reason = words or (
+            f"no answer within {self._patience:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        )
+        lost = MachineLost(f"the machine `{self.name}` cannot be reached: {reason}", hint=self._hint())
+        self._failure, self._failed_at = lost, time.monotonic()
+        return lost
 
     def _hint(self) -> str:
         return f"try it: corral machines check {self.name}"

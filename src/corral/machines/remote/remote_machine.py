@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from msgspec import structs
 
 from corral.machines import collect_work
@@ -36,7 +37,7 @@ from corral.machines.host import Host
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.remote.link import MachineLink
 from corral.machines.remote.packs import mirror_name, send_commits
-from corral.machines.remote.remote_turn import RemoteTurn
+from corral.machines.remote.remote_turn import RemoteTurn, TurnNotes
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import FittedScope
 from corral.machines.tool_calls import ProgramTool
@@ -60,6 +61,7 @@ class RemoteMachine:
         self._link, self._host, self._facts, self._agent, self._epoch = link, host, facts, agent, epoch
         self._connection: Connection | None = None  #: on which the attempt was opened
         self._place: AttemptPlace | None = None
+        self._resumed: TurnNotes | None = None  #: of a turn to go on with
         self._turn: RemoteTurn | None = None
         self._report = WorkReport()
         self._incoming = host.state / "incoming" / host.attempt
@@ -220,9 +222,23 @@ class RemoteMachine:
         try:
             async with collect_work.keep_snapshots(self._host, partial(self._keep_snapshot, workspace)):
                 turn.keep = partial(self._keep_snapshot, workspace)
+                notes, self._resumed = self._resumed, None
+                if notes:
+                    return await turn.resume(place, notes, resolved, listeners)
                 return await turn.run(place, resolved, task, limits, listeners)
         finally:
             self._report, self._turn = turn.report(), None
+
+    async def attach(self, workspace: str) -> str | None:  # noqa: ARG002
+        self._place = None
+        place = await self.open()
+        if not place.turn:
+            return None
+        try:
+            self._resumed = msgspec.msgpack.decode(place.note, type=TurnNotes)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        return self._resumed.token
 
     def tell(self, order: Telling) -> bool:
         return self._turn is not None and self._turn.tell(order)
@@ -282,7 +298,8 @@ class RemoteMachine:
         return folder
 
     async def forget_logins(self, workspace: str) -> None:
-        await self._ask("forget_logins", WorkspaceFile(workspace=workspace))
+        with contextlib.suppress(MachineLost):  # they are forgotten there when its lease runs out
+            await self._ask("forget_logins", WorkspaceFile(workspace=workspace))
 
     async def remove(self, workspace: str) -> None:
         with contextlib.suppress(MachineLost):  # it is removed there when it is old

@@ -36,6 +36,7 @@ from corral.model.agent_api import AgentTask, Answer, Command, Leave, Telling
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Noted
 from corral.rules.text.names import as_plain_text
+from corral.rules.text.redact import likely_secrets
 from corral.world.process import Exit, ProcessControl, ProcessLimits, Why
 from corral.world.process_pipes import LineSplitter
 
@@ -75,6 +76,7 @@ class RemoteTurn:
         self._listening: AgentOutput | None = None
         self._halt = asyncio.Event()
         self._report = WorkReport()
+        self._answered = -1
         self._leaving: set[asyncio.Task[object]] = set()
 
     async def run(
@@ -94,20 +96,36 @@ class RemoteTurn:
                 Noted(f"its MCP servers ([mcp]) are not there on `{self._link.name}`: it works without them")
             )
         resolved = structs.replace(resolved, mcp={})
-        connected = await self._connect(resolved, listeners)
+        connected = await self._connect(resolved, listeners, "")
         resolved = connected.resolved
         task, _ = add_toolbox(task, resolved, connected.network, listeners.tools)
         task = structs.replace(task, mcp=tuple(structs.replace(each, command=self._facts.interpreter,
             args=("-IS", self._facts.bridge)) for each in task.mcp))  # fmt: skip
         command = resolved.agent.start(task)
-        order = self._order(command, task, connected, limits)
+        token = listeners.tools.token.reveal() if listeners.tools else ""
+        notes = TurnNotes(task=task, placeholder=connected.network.placeholder, token=token)
+        order = structs.replace(self._order(command, task, connected, limits), note=msgspec.msgpack.encode(notes))
         for name in order.logins:
             listeners.emit(Noted(f"a private copy of the login ~/{name} is in its box on `{self._link.name}`"))
         number = await self._ask("work", order, int)
         self._opened.note_turn(number)
         return await self._follow(number, command, task, connected, listeners)
 
-    async def _connect(self, resolved: ResolvedAgent, listeners: AgentListeners) -> AgentNetwork:
+    async def resume(
+        self, place: AttemptPlace, notes: TurnNotes, resolved: ResolvedAgent, listeners: AgentListeners
+    ) -> Exit:
+        """Go on with a turn that an engine before this one started, from its first line on."""
+        self._answered = place.answered
+        resolved = structs.replace(resolved, mcp={})
+        connected = await self._connect(resolved, listeners, notes.placeholder)
+        task, _ = add_toolbox(
+            structs.replace(notes.task, mcp=()), connected.resolved, connected.network, listeners.tools
+        )
+        del task  # its agent has the one that is noted
+        command = connected.resolved.agent.start(notes.task)
+        return await self._follow(place.turn, command, notes.task, connected, listeners)
+
+    async def _connect(self, resolved: ResolvedAgent, listeners: AgentListeners, placeholder: str) -> AgentNetwork:
         if self._facts.level not in OWN and resolved.agent.facts.provider:
             raise BadRequest(
                 f"at the sandbox level `{self._facts.level}` requests of `{resolved.name}` cannot be relayed from "
@@ -115,9 +133,9 @@ class RemoteTurn:
                 hint="have the level strict there: corral machines check",
             )
         net = self._host.boxes.fitted.scope.net
-        connected = await connect_agent(self._facts.level, net, resolved, listeners)
-        if connected.network.left and self._link.profile.keys == "never":
-            names = ", ".join(connected.network.left)
+        connected = await connect_agent(self._facts.level, net, resolved, listeners, placeholder)
+        if self._link.profile.keys == "never" and (left := _secrets_left(connected)):
+            names = ", ".join(left)
             raise BadRequest(
                 f"the key in {names} would have to be on `{self._link.name}`: `{resolved.name}` cannot be relayed",
                 hint=f'[machines.{self._link.name}] keys = "send" allows it',
@@ -146,7 +164,6 @@ class RemoteTurn:
             ports=network.listeners,
             open=network.open,
             network_env=network.env,
-            note=msgspec.msgpack.encode(TurnNotes(task=task)),
         )
 
     def _passed_variables(self) -> dict[str, str]:
@@ -176,8 +193,10 @@ class RemoteTurn:
         network, name = connected.network, self._host.attempt
         conversation = connected.resolved.agent.converse(task)
         listening = self._listening = AgentOutput(conversation, listeners.emit, self._leave)
-        listening.talk.before_end = self._keep_soon
-        logs, relay = TurnLogs(self._host.logs, self._host.redactor), PortRelay(network.listeners)
+        output = _TurnOutput(listening, TurnLogs(self._host.logs, self._host.redactor))
+        listening.talk = talk = _TurnControl(output, self._answered)
+        talk.before_end = self._keep_soon
+        logs, relay = output.logs, PortRelay(network.listeners)
         self._report = WorkReport(metered=connected.metered, unmetered=connected.unmetered)
         self._link.on_port(name, relay.carry)
         files: dict[str, bytes] = {}
@@ -189,8 +208,8 @@ class RemoteTurn:
 
                 async def follow(halt: asyncio.Event) -> Exit:
                     nonlocal end
-                    async with self._steering(listening.talk, halt, talks=command.talks):
-                        end = await self._read(number, listening, logs)
+                    async with self._steering(talk, halt, talks=command.talks):
+                        end = await self._read(number, output)
                     return Exit(code=end.code, why=end.why, leftovers=list(end.leftovers))
 
                 ended = await follow_to_end(listening, self._host.stop, self._halt, finished, follow)
@@ -214,9 +233,8 @@ class RemoteTurn:
         logs.note(command, task, ended, files)
         return ended
 
-    async def _read(self, number: int, listening: AgentOutput, logs: TurnLogs) -> TurnEnd:
+    async def _read(self, number: int, output: _TurnOutput) -> TurnEnd:
         """Read what the turn prints to its end; where the connection breaks, from the same record on."""
-        output = _TurnOutput(listening, logs)
         heard_at = time.monotonic()
         while True:
             offset = output.records.offset
@@ -248,14 +266,14 @@ class RemoteTurn:
         return None
 
     @contextlib.asynccontextmanager
-    async def _steering(self, talk: ProcessControl, halt: asyncio.Event, *, talks: bool) -> AsyncGenerator[None]:
+    async def _steering(self, talk: _TurnControl, halt: asyncio.Event, *, talks: bool) -> AsyncGenerator[None]:
         """Pass on what the agent is told, and that it is to end."""
 
         async def say() -> None:
             while talks:
-                data = await talk.words.get()
+                await talk.words.get()
                 with contextlib.suppress(CorralError):
-                    await self._ask("say", Words(data))
+                    await self._ask("say", talk.answers.pop(0))
 
         async def end() -> None:
             waits = [asyncio.ensure_future(each.wait()) for each in (halt, talk.enough)]
@@ -308,11 +326,18 @@ class RemoteTurn:
         return structs.replace(self._report, at_work=listening is not None, ending=ending)
 
 
+def _secrets_left(connected: AgentNetwork) -> list[str]:
+    """Return the variables of an agent whose values would be secrets on its machine."""
+    network, env = connected.network, connected.resolved.env
+    likely = [name for name, value in likely_secrets(env).items() if value and value != network.placeholder]
+    return list(dict.fromkeys([*network.left, *likely]))
+
+
 class _TurnOutput:
     """What came of a turn: its records put together, and passed on as lines."""
 
     def __init__(self, listening: AgentOutput, logs: TurnLogs) -> None:
-        self._listening, self._logs = listening, logs
+        self._listening, self.logs = listening, logs
         self.records = RecordReader()
         self._lines = {STDOUT: LineSplitter(), STDERR: LineSplitter()}
 
@@ -333,7 +358,7 @@ class _TurnOutput:
             listening.talk.ending = listening.talk.ending or (cast("Why", why) if why in get_args(Why) else "stopped")
         elif splitter := self._lines.get(kind):
             name = "stdout" if kind == STDOUT else "stderr"
-            self._logs.write(name, content)
+            self.logs.write(name, content)
             for line, cut in splitter.feed(content):
                 listening.hear(name, line, cut)
 
@@ -345,6 +370,21 @@ class _TurnOutput:
             return msgspec.msgpack.decode(content, type=TurnEnd)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise BrokenFrames(f"how it ended cannot be read: {error}") from error
+
+
+class _TurnControl(ProcessControl):
+    """What the agent is told, each with the output that it answers: what was answered before is not answered again."""
+
+    def __init__(self, output: _TurnOutput, answered: int) -> None:
+        super().__init__()
+        self._output, self._answered = output, answered
+        self.answers: list[Words] = []  #: as many as wait in `words`
+
+    def say(self, data: bytes | None) -> None:
+        offset = self._output.records.offset
+        if offset > self._answered:
+            self.answers.append(Words(data, offset))
+            super().say(data)
 
 
 def _ship(resolved: ResolvedAgent, command: Command) -> dict[int, LaidFile]:

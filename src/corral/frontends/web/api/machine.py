@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
 from corral.engine.doctor import AgentReport, Doctor
+from corral.engine.machine_reports import MachineReport
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.bodies import OPEN, answer, gives
@@ -33,6 +34,12 @@ class Health(Struct, frozen=True, kw_only=True):
 async def agents(site: CurrentSite, _: Reader) -> Response:
     """List the available agents and their properties."""
     return answer(await site.engine.list_agents())
+
+
+@router.get("/machines", responses=gives(list[MachineReport]))
+async def machines(site: CurrentSite, _: Reader) -> Response:
+    """List the machines on which attempts can run, each asked now."""
+    return answer(await site.engine.list_machines())
 
 
 @router.get("/doctor", responses=gives(Doctor))
