@@ -34,8 +34,9 @@ class Editor:
 
     def _read(self) -> None:
         assert self.process.stdout
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with contextlib.suppress(ValueError):  # the test is over and has closed it
+            for line in self.process.stdout:
+                self._lines.put(line)
         self._lines.put(b"")
 
     # --- out

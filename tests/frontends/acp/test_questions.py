@@ -114,9 +114,44 @@ def test_cancel_while_a_merge_is_asked(client: Editor, repo: Repo) -> None:
     assert not (repo.folder / "said.txt").exists()
 
 
-def test_nobody_answers_whether_to_merge(impatient: Editor, repo: Repo) -> None:
+def test_nobody_answers_whether_to_merge(impatient: Editor, user: Corral, repo: Repo) -> None:
     session = impatient.new_session(repo)
     assert impatient.prompt(session, "write said.txt") == "end_turn"
-    assert "Nobody answered" in impatient.said
+    assert "Nobody answered; the question stays in the inbox" in impatient.said
+    (entry,) = open_results(user, session)
+    assert entry["choices"] == ["merge", "later", "reject"]
+    assert runs_of(user, session)[0]["status"] == "done"
     impatient.prompt(session, "/merge")
     assert "Merged into main" in impatient.said
+    assert open_results(user, session) == [], "a merge by another way answers it"
+
+
+def open_results(user: Corral, session: str) -> list[Message]:
+    """Return the questions of a session's runs that wait in the inbox, whether a result is merged."""
+    runs = {each["run"] for each in runs_of(user, session)}
+    return [each for each in user("inbox", "--json").json if each["run"] in runs and each["about"] == "result"]
+
+
+def test_the_inbox_answers_whether_to_merge(client: Editor, user: Corral, repo: Repo) -> None:
+    client.reply = lambda _: None
+    session = client.new_session(repo)
+    number = client.begin_prompt(session, "write said.txt")
+    client.until(lambda: client.calls, "the question whether to merge")
+    (entry,) = open_results(user, session)
+    assert user("answer", entry["id"], "merge").code == 0
+    assert client.result(number) == {"stopReason": "end_turn"}
+    assert "Answered elsewhere" in client.said
+    assert "merged into main" in client.said
+    assert (repo.folder / "said.txt").exists()
+    withdrawn = [each for each in client.got if each.get("method") == "$/cancel_request"]
+    assert [each["params"]["requestId"] for each in withdrawn] == [client.calls[0]["id"]]
+
+
+def test_an_answer_in_the_editor_closes_the_question(client: Editor, user: Corral, repo: Repo) -> None:
+    client.reply = choosing("reject")
+    session = client.new_session(repo)
+    client.prompt(session, "write said.txt")
+    assert open_results(user, session) == []
+    (run,) = runs_of(user, session)
+    (closed,) = [each for each in user("inbox", "--all", "--json").json if each["run"] == run["run"]]
+    assert closed["answer"] == "reject"

@@ -87,11 +87,26 @@ class Inbox:
             await self._driver.stop(entry.run, by)
         if entry.about == "merge":
             await self._settle_merge(entry)
+        if entry.about == "result":
+            return await self._settle_result(entry)
         self._local_runs.poke(entry.run)
         if entry.about == "choice" and self._last_wait(entry.run):
             return await self._end_of_race(entry)
         told = note_consequence(self._context.store, self._money, entry)
         return hand_to_server(self._context.store, told) if entry.about == "budget" and not here else told
+
+    def ask_result(self, run: Run) -> Entry:
+        """Ask whether the result of a run is merged, once; where that was answered before, once more."""
+        store, question = self._context.store, rules.result_question(run, time.time())
+        with store.transaction():
+            store.inbox.answer_due(time.time())
+            if (before := store.inbox.of_key(question.key)) and not before.is_open:
+                store.inbox.free(question.key)
+            return store.inbox.ask(question, time.time())[0]
+
+    def close_result(self, entry: Entry, answer: str, by: str) -> bool:
+        """Store the answer to whether a result is merged; the caller carries it out. False: it has one already."""
+        return self._context.store.inbox.answer(entry.id, answer, by, time.time())
 
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
@@ -139,6 +154,21 @@ class Inbox:
         await self._local_runs.detach(entry.run)
         self._context.store.inbox.note_outcome(entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
         return self._context.store.inbox.find(entry.id) or entry
+
+    async def _settle_result(self, entry: Entry) -> Entry:
+        """Merge a result, if that was the answer."""
+        from corral.model.merge import MergeRequest  # noqa: PLC0415
+
+        store, outcome = self._context.store, "not merged; the work stays on its branch"
+        if entry.answer == "merge":
+            try:
+                record = await self._merges.merge(MergeRequest(run=entry.run))
+            except CorralError as error:
+                store.inbox.note_outcome(entry.id, f"not merged: {str(error).splitlines()[0]}")
+                raise
+            outcome = f"{record.state} into {record.into}"
+        store.inbox.note_outcome(entry.id, outcome)
+        return store.inbox.find(entry.id) or entry
 
     async def _settle_merge(self, entry: Entry) -> None:
         """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""

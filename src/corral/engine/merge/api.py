@@ -88,7 +88,16 @@ class Merges:
             record = await resolve_by_agent(self._driver, merger, request, record)
         if picked is not None:
             await self._take_choice(merger.run, picked, "merge --pick")
+        if record.state == "merged":
+            self._close_question(merger.run, record)
         return record
+
+    def _close_question(self, run: Run, record: MergeRecord) -> None:
+        """Answer the question whether a run is merged, where it still waits: it is."""
+        inbox, now = self._context.store.inbox, time.time()
+        entry = inbox.of_key(rules.result_question(run, now).key)
+        if entry is not None and entry.is_open and inbox.answer(entry.id, "merge", "corral merge", now):
+            inbox.note_outcome(entry.id, f"merged into {record.into}")
 
     async def _publish(self, merger: Merger, request: MergeRequest) -> MergeRecord:
         from corral.engine.merge.pull_requests import publish_pull_request  # noqa: PLC0415

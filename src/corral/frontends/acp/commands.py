@@ -114,7 +114,8 @@ async def _answer(session: CommandSession, words: str) -> FollowedRun | None:
         raise BadRequest("/answer takes an id and the answer", hint="/inbox lists what waits")
     engine = session.engine
     entry = await engine.inbox.answer(number, text.strip(), session.by)
-    session.updates.say(f"Answered {entry.id}: {entry.answer}.\n\n")
+    came = f" ({entry.outcome})" if entry.about == "result" else ""
+    session.updates.say(f"Answered {entry.id}: {entry.answer}{came}.\n\n")
     if entry.run in session.record.runs and engine.history.status(entry.run) in (*OPEN, *LEFT_TO_USER):
         return _follow(session, entry.run)
     await engine.inbox.go_on(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from corral.engine.engine import Engine
@@ -9,10 +10,11 @@ from corral.engine.views.changes import ChangeSelection
 from corral.frontends.acp.questions import Asker, Option
 from corral.frontends.acp.updates import Content, Updates, diff_content, text_content
 from corral.frontends.cli.text import one_line
-from corral.model import Attempt, Run
+from corral.model import Attempt, Entry, Run
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRequest
 
+LOOK_SECONDS = 1.0
 MOST_FILES = 100  #: that are shown as edits
 MERGE, COMPARE, LATER, REJECT = (
     Option("merge", "Merge", "allow_once"),
@@ -40,29 +42,70 @@ class MergeQuestion:
             self._updates.begin_call(self._call, title, "edit", "completed", content)
 
     async def ask(self, asker: Asker, say_by: str) -> str | None:
-        """Ask until there is a decision; return it. None: nobody answered in time."""
+        """Ask until there is a decision, here or in the inbox; return it. None: nobody answered in time."""
+        entry = self._engine.inbox.ask_result(self._run)
+        here = asyncio.create_task(self._ask_here(asker))
+        elsewhere = asyncio.create_task(self._answered_elsewhere(entry.id))
+        try:
+            await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+            chosen = here.result() if here.done() else None
+            if chosen is not None and self._engine.inbox.close_result(entry, chosen, say_by):
+                await self._carry_out(chosen, say_by)
+                return chosen
+            if here.done() and not elsewhere.done() and chosen is None:
+                self._leave_open(entry.id)
+                return None
+            return self._tell_answer(await elsewhere)
+        finally:
+            here.cancel()
+            elsewhere.cancel()
+            await asyncio.gather(here, elsewhere, return_exceptions=True)
+
+    async def _ask_here(self, asker: Asker) -> str | None:
         several = sum(len(node.attempts) for node in self._run.nodes) > 1
-        options = [MERGE, *([COMPARE] if several else []), LATER, REJECT]
-        chosen = await asker.permit(self._call, options)
+        chosen = await asker.permit(self._call, [MERGE, *([COMPARE] if several else []), LATER, REJECT])
         while chosen == COMPARE.id:
             self._updates.say("\n".join(comparison(self._engine, self._run.run)) + "\n\n")
-            options = [MERGE, LATER, REJECT]
-            chosen = await asker.permit(self._call, options)
-        await self._carry_out(chosen, say_by)
+            chosen = await asker.permit(self._call, [MERGE, LATER, REJECT])
         return chosen
 
-    async def _carry_out(self, chosen: str | None, by: str) -> None:
+    async def _answered_elsewhere(self, number: str) -> Entry:
+        """Wait until the question has an answer in the inbox, and it is known what came of it."""
+        bell = self._engine.changes()
+        try:
+            while True:
+                entries = self._engine.inbox.entries(whole=True)
+                found = next((each for each in entries if each.id == number), None)
+                if found is not None and not found.is_open and found.outcome:
+                    return found
+                await bell.listen(LOOK_SECONDS)
+        finally:
+            bell.close()
+
+    def _tell_answer(self, entry: Entry) -> str | None:
+        """Say what was decided elsewhere."""
+        words = f"Answered elsewhere ({entry.answered_by}): {entry.answer or 'taken back'}; {entry.outcome}"
+        merged = self._engine.show(self._run.run).merge.status == "merged"
+        self._updates.change_call(self._call, status="completed" if merged else "failed", title=words)
+        self._updates.say(f"\n\n{words}")
+        return entry.answer or None
+
+    def _leave_open(self, number: str) -> None:
+        words = (
+            f"Nobody answered; the question stays in the inbox. `/answer {number} merge` merges it, as `/merge` does."
+        )
+        self._updates.change_call(self._call, status="failed", title=words)
+        self._updates.say(f"\n\n{words}")
+
+    async def _carry_out(self, chosen: str, by: str) -> None:
         if chosen == MERGE.id:
             self._updates.change_call(self._call, status="in_progress")
             ok, words = await merge(self._engine, self._run.run)
             self._updates.change_call(self._call, status="completed" if ok else "failed", title=words)
             self._updates.say(f"\n\n{words}")
             return
-        name = self._run.run
-        later = f"Not merged. `/merge` merges it; `corral merge {name}` does, too."
-        words = {REJECT.id: f"Rejected by {by}: the work stays on its branch.", LATER.id: later}.get(
-            chosen or "", f"Nobody answered. {later}"
-        )
+        later = f"Not merged. `/merge` merges it; `corral merge {self._run.run}` does, too."
+        words = f"Rejected by {by}: the work stays on its branch." if chosen == REJECT.id else later
         self._updates.change_call(self._call, status="failed", title=words)
         self._updates.say(f"\n\n{words}")
 

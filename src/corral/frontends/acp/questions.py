@@ -13,7 +13,9 @@ from corral.frontends.acp.connection import Connection, RefusedByClient
 from corral.frontends.acp.updates import Updates, text_content
 from corral.model import Entry, moment
 
-NOT_ASKED = ("limit", "merge")  #: to wait for a quota, or for a merge that was asked for by itself, is no hurry
+#: Not asked while a run works: to wait for a quota, or for a merge that was asked for by itself, is no hurry; and
+#: whether a result is merged is asked at its end.
+NOT_ASKED = ("limit", "merge", "result")
 KEY = "answer"
 
 

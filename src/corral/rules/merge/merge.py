@@ -185,6 +185,22 @@ def _folders(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
+def result_question(run: Run, now: float) -> Question:
+    """Ask whether a result is merged."""
+    into = run.merge.into or "its branch"
+    return Question(
+        key=f"{run.run}/result",
+        run=run.run,
+        kind="approval",
+        about="result",
+        text=f"Merge run {run.run} into {into}?",
+        context=f"corral diff {run.run} shows it. Any other answer than `merge` leaves it on its branch",
+        choices=("merge", "later", "reject"),
+        default="later",
+        deadline=now + WEEK,
+    )
+
+
 def question(record: MergeRecord, now: float) -> Question:
     """Ask how a merge in conflict goes on."""
     names = ", ".join(conflict.path for conflict in record.conflicts[:8])

@@ -31,7 +31,7 @@ def match_answer(choices: Sequence[str], text: str) -> str | None:
 
 def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) -> AccessScope:
     """Return what a token must be allowed to do to give this answer: what follows from it may be more than the run."""
-    if entry.about == "merge":
+    if entry.about in ("merge", "result"):
         return "merge"
     if entry.about in ("gate", "choice"):
         lands = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
