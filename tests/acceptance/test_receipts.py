@@ -11,7 +11,7 @@ import pytest
 
 from corral.model import Receipt
 from corral.rules.checks import receipts
-from corral.world import receipt_key
+from corral.world import trust
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
 
@@ -70,7 +70,7 @@ def test_other_versions_of_programs_are_named_when_checks_run_again(corral: Corr
     assert now.startswith("Python 3.")
     again = corral("verify", "@last", "--rerun")
     assert (again.code, "ran with" in again.out) == (0, False)
-    key = receipt_key.key(corral.home)
+    key = trust.receipt_key(corral.home)
     assert key is not None
 
     def older(record: dict[str, Any]) -> None:
@@ -173,5 +173,5 @@ def test_a_run_without_a_receipt_proves_nothing(corral: Corral) -> None:
 
 
 def test_a_key_made_by_two_at_once_is_one(tmp_path: Path) -> None:
-    assert receipt_key.key(tmp_path) is None
-    assert receipt_key.get_or_make_key(tmp_path) == receipt_key.get_or_make_key(tmp_path) == receipt_key.key(tmp_path)
+    assert trust.receipt_key(tmp_path) is None
+    assert trust.make_receipt_key(tmp_path) == trust.make_receipt_key(tmp_path) == trust.receipt_key(tmp_path)

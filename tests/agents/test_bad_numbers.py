@@ -10,7 +10,7 @@ from corral import agents
 from corral.model import ENCODER, Tokens
 from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
 from corral.model.events import DECODER, Ended, Event, Filled, Spent
-from corral.model.numbers import MOST_TOKENS, MOST_USD
+from corral.model.values import MOST_TOKENS, MOST_USD
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
 
 BAD = [

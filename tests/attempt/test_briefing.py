@@ -7,8 +7,8 @@ import pytest
 
 from corral.attempt import briefing
 from corral.model.errors import BadRequest
-from corral.world import files_without_links
-from corral.world.files_without_links import LinkRefused
+from corral.world import untrusted_files
+from corral.world.untrusted_files import LinkRefused
 
 SECRET = "the key of the user"
 
@@ -64,13 +64,13 @@ def test_links_that_appear_later_are_left_out_of_the_copy(user: Path, repo: Path
     (found,) = briefing.skills(["mine"], repo, theirs_first=True)
     link(skill / "key", user / "key")
     link(skill / "notes", user)
-    assert dict(files_without_links.files(Path(found.folder), 1000)) == {"SKILL.md": b"Tag it."}
+    assert dict(untrusted_files.files(Path(found.folder), 1000)) == {"SKILL.md": b"Tag it."}
     (skill / "SKILL.md").rename(repo / "SKILL.md")
     for left in skill.iterdir():
         left.unlink()
     skill.rmdir()
     link(skill, user)
-    assert dict(files_without_links.files(Path(found.folder), 1000)) == {}
+    assert dict(untrusted_files.files(Path(found.folder), 1000)) == {}
 
 
 def test_a_pipe_is_no_role(repo: Path) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from corral.model.numbers import MOST_TOKENS, MOST_USD, token_count, usd_or_none
+from corral.model.values import MOST_TOKENS, MOST_USD, token_count, usd_or_none
 
 BIG = 10**400
 

@@ -10,7 +10,7 @@ from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.model.events import AgentEvent, Changed, Ended, Said, Spent
-from corral.model.numbers import usd_or_none
+from corral.model.values import usd_or_none
 
 PROMPT_FILE = ".aider/prompt.txt"
 #: A fresh price list, so that it does not fetch one.

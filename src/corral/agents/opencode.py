@@ -33,7 +33,7 @@ from corral.model.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model.numbers import token_count
+from corral.model.values import token_count
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write", "edit", "multiedit", "patch", "apply_patch")

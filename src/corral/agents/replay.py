@@ -14,7 +14,7 @@ from corral.model import Failure, Tokens
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import AgentEvent, Ended, Spent, Unparsed
-from corral.model.numbers import usd_or_none
+from corral.model.values import usd_or_none
 
 REPLAYER = "corral:replayer"  #: the engine knows where corral's own programs lie
 HINT = "play it where it was recorded, or record it anew: corral export RUN --recording FILE"

@@ -22,8 +22,8 @@ from corral.model.flow import Node
 from corral.model.memory import Fact
 from corral.rules.context import memory
 from corral.rules.context.tools import Remember
-from corral.world import files_without_links
-from corral.world.files_without_links import LinkRefused
+from corral.world import untrusted_files
+from corral.world.untrusted_files import LinkRefused
 
 BUILT_IN = Path(__file__).parents[1] / "roles"
 MOST_SKILL = 256 << 10
@@ -51,11 +51,11 @@ def role(name: str, repo: Path, *, theirs_first: bool) -> str:
     """
     theirs = repo.resolve() / ".corral" / "roles" / f"{name}.md"
     if _is_name(name):
-        content = files_without_links.read(theirs, MOST_SKILL + 1) if theirs_first else None
+        content = untrusted_files.read(theirs, MOST_SKILL + 1) if theirs_first else None
         for folder in (user_file().parent / "roles", BUILT_IN):
             file = folder / f"{name}.md"
             content = file.read_bytes() if content is None and file.is_file() else content
-        content = files_without_links.read(theirs, MOST_SKILL + 1) if content is None else content
+        content = untrusted_files.read(theirs, MOST_SKILL + 1) if content is None else content
         if content is not None and len(content) > MOST_SKILL:
             raise BadRequest(f"the role `{name}` is longer than 256 KB", hint="put material into a skill")
         if content is not None:
@@ -65,7 +65,7 @@ def role(name: str, repo: Path, *, theirs_first: bool) -> str:
 
 def role_names(repo: Path | None = None) -> list[str]:
     """List the roles that can be asked for in a repository, or in any."""
-    named = files_without_links.names(repo.resolve() / ".corral" / "roles") if repo else []
+    named = untrusted_files.names(repo.resolve() / ".corral" / "roles") if repo else []
     found = {Path(name).stem for name in named if name.endswith(".md")}
     folders = (user_file().parent / "roles", BUILT_IN)
     return sorted(found | {file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
@@ -86,11 +86,11 @@ def offered_skills(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     """
     found: dict[str, Skill] = {}
     for place in _their_skills(repo):
-        for name in files_without_links.names(place):
+        for name in untrusted_files.names(place):
             if not _is_name(name) or name in (*named, *found) or len(found) == MOST_OFFERED:
                 continue
             with contextlib.suppress(LinkRefused):
-                content = files_without_links.read(place / name / "SKILL.md", MOST_HEAD)
+                content = untrusted_files.read(place / name / "SKILL.md", MOST_HEAD)
                 if content is not None:
                     found[name] = Skill(name, str(place / name), _description(content.decode(errors="replace")))
     return tuple(found.values())
@@ -116,7 +116,7 @@ def _skill(name: str, repo: Path, *, theirs_first: bool) -> Skill:
         if not theirs_first and (own / "SKILL.md").is_file():
             return _own_skill(name, own)
         for place in _their_skills(repo):
-            content = files_without_links.read(place / name / "SKILL.md", MOST_SKILL + 1)
+            content = untrusted_files.read(place / name / "SKILL.md", MOST_SKILL + 1)
             if content is not None:
                 return _read_skill(name, place / name, content)
         if (own / "SKILL.md").is_file():

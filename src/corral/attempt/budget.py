@@ -16,7 +16,7 @@ from corral.machines.request_count import MOST_UNPRICED, RequestCount
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.flow import Task
 from corral.model.money import TINY, Bound, Budget, Expected, LedgerLine, Limit, PaidAttempt, Refusal
-from corral.model.numbers import usd_or_none
+from corral.model.values import usd_or_none
 from corral.rules.money import costs, limits
 from corral.rules.money.limits import Spender
 from corral.store.interface import Store

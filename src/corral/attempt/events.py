@@ -32,7 +32,7 @@ from corral.model.events import (
 )
 from corral.model.flow import Task
 from corral.model.money import QuotaWindow, dollars
-from corral.model.numbers import usd_or_none
+from corral.model.values import usd_or_none
 from corral.rules.context.usage import Gauge
 from corral.rules.money import quota
 from corral.rules.text.redact import Redactor

@@ -31,7 +31,7 @@ from corral.model.errors import BadRequest
 from corral.model.forge import ForgeSettings
 from corral.model.memory import MemoryRules
 from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
-from corral.model.numbers import MOST_RETRIES
+from corral.model.values import MOST_RETRIES
 
 MOST_REMEMBERED = 20_000  #: characters of remembered facts in one prompt, whatever settings say
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say

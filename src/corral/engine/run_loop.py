@@ -34,7 +34,7 @@ from corral.rules.text import names
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
 from corral.world import clock, locks
-from corral.world.receipt_key import get_or_make_key
+from corral.world.trust import make_receipt_key
 from corral.world.workspace import checkout
 
 FLUSH_SECONDS = 0.05
@@ -68,7 +68,7 @@ class RunLoop:
 
     async def execute(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
-        get_or_make_key(self.store.folder)  # before any attempt remembers what is around it
+        make_receipt_key(self.store.folder)  # before any attempt remembers what is around it
         try:
             self._begin(self._keep_lease())
             records = self.store.attempts(self.run)

@@ -19,9 +19,9 @@ from corral.rules.checks import grading, receipts
 from corral.rules.checks.receipts import ReceiptFacts, ReceiptVerification
 from corral.rules.text import names
 from corral.store.interface import Store
-from corral.world import receipt_key
+from corral.world import trust
 from corral.world.git.repository import Repository
-from corral.world.receipt_key import get_or_make_key
+from corral.world.trust import make_receipt_key
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
 async def _inspect(
     record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path
 ) -> ReceiptFacts:
-    key = receipt_key.key(state)
+    key = trust.receipt_key(state)
     if await repository.commit_of(receipt.commit) != receipt.commit:
         return ReceiptFacts(attempt=record.attempt, commit=False, key=key)
     base_there = receipt.base is None or await repository.commit_of(receipt.base) is not None
@@ -108,4 +108,4 @@ async def update_lowered_notes(plan: RunPlan, state: Path, attempt: Attempt) -> 
         return
     lowered = structs.replace(noted, status=attempt.status, evidence=attempt.evidence)
     host = Host(plan, plan.flow.nodes[0].task, repository, state, attempt.id)
-    await receipt.note(host, receipts.seal(lowered, get_or_make_key(state)), lambda _: None)
+    await receipt.note(host, receipts.seal(lowered, make_receipt_key(state)), lambda _: None)

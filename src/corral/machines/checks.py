@@ -25,8 +25,9 @@ from corral.model import ENCODER, CheckObservation, CheckResult, Report, TestOrd
 from corral.rules.checks import results, side_effects
 from corral.rules.checks.results import junit
 from corral.rules.checks.results import report as reports
+from corral.world import untrusted_files
 from corral.world.process import Owner, ProcessLimits
-from corral.world.workspace import checkout, left_files
+from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
 
 MOST_SHOWN = 8000
@@ -94,15 +95,15 @@ async def observe(
         names = await _files(host, commit)
         if lay is not None:
             names += await lay.lay(made)
-        before = await asyncio.to_thread(left_files.marks, made.tree, names)
-        listed = await asyncio.to_thread(left_files.list_files, made.tree, side_effects.is_output_folder)
+        before = await asyncio.to_thread(untrusted_files.marks, made.tree, names)
+        listed = await asyncio.to_thread(untrusted_files.list_files, made.tree, side_effects.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
         for place, check in enumerate(checks, 1):
             seen = await _check(host, made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}")
-            after = await asyncio.to_thread(left_files.marks, made.tree, names)
-            there = await asyncio.to_thread(left_files.list_files, made.tree, side_effects.is_output_folder)
+            after = await asyncio.to_thread(untrusted_files.marks, made.tree, names)
+            there = await asyncio.to_thread(untrusted_files.list_files, made.tree, side_effects.is_output_folder)
             added = side_effects.telling_files(there - listed, ignored)
-            found.append(structs.replace(seen, touched=left_files.between(before, after), added=added))
+            found.append(structs.replace(seen, touched=untrusted_files.between(before, after), added=added))
             before, listed = after, there
             told(found[-1].result)
     finally:

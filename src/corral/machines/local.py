@@ -16,9 +16,10 @@ from corral.machines.tool_calls import ProgramTool
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
+from corral.world import untrusted_files
 from corral.world.git.collect import CollectedWork
 from corral.world.process import Exit, ProcessLimits
-from corral.world.workspace import checkout, left_files
+from corral.world.workspace import checkout
 
 
 class LocalMachine:
@@ -82,13 +83,13 @@ class LocalMachine:
             Drop(
                 name=name,
                 content=checkout.read_below(home, f"{folder}/{name}", most_bytes) or b"",
-                age_seconds=left_files.age_seconds(home, folder, name),
+                age_seconds=untrusted_files.age_seconds(home, folder, name),
             )
-            for name in left_files.plain_files(home, folder, most)
+            for name in untrusted_files.plain_files(home, folder, most)
         ]
 
     async def take_drop(self, workspace: str, folder: str, name: str) -> None:
-        left_files.take_away(self._folder(workspace) / "home", folder, name)
+        untrusted_files.take_away(self._folder(workspace) / "home", folder, name)
 
     def path_of(self, workspace: str) -> str:
         return str(self._folder(workspace))

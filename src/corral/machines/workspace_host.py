@@ -24,17 +24,17 @@ from corral.model import CheckObservation, Level, Net, RunPlan, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.flow import Task
 from corral.rules.text.redact import Redactor, likely_secrets
-from corral.world import files_without_links
+from corral.world import untrusted_files
 from corral.world.git import object_cache
 from corral.world.git.repository import Repository
 from corral.world.locks import hold_lock
 from corral.world.process import ProcessLimits
 from corral.world.sandbox.confine import agent_owner, has_own_processes
 from corral.world.sandbox.scope_paths import MachinePaths
+from corral.world.untrusted_files import dangerous_links
 from corral.world.workspace import checkout as workspace
 from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Loan, Workspace
-from corral.world.workspace.left_files import dangerous_links
 
 IDLE_SECONDS = 3600.0
 FREE_DISK_BYTES = 64 << 20  #: free on a disk that is not full
@@ -277,7 +277,7 @@ def _put_skills(task: Task) -> dict[str, bytes]:
     """Return the files of the task's skills, as they are to lie in HOME."""
     found: dict[str, bytes] = {}
     for name, place in task.skills:
-        for file, content in files_without_links.files(Path(place), MOST_SKILL_FILE):
+        for file, content in untrusted_files.files(Path(place), MOST_SKILL_FILE):
             found[f"skills/{name}/{file}"] = content
     return found
 

@@ -1,34 +1,33 @@
-"""Words that all of it uses: how things stand, why they fail, what they cost."""
+"""Values that everything uses: statuses, failures, costs, and the limits of numbers."""
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.model.numbers import MOST_TOKENS, token_count
-
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
     "skipped", "partial",
 ]  # fmt: skip
-
 OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
-
 ErrorClass = Literal[
     "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
     "budget", "doubtful",
 ]  # fmt: skip
-
 #: What a shell answers where a program cannot be run, or is not there.
 NOT_STARTED = (126, 127)
 NOT_STARTED_HINT = "a program on this machine may be missing in the box: show it with --read PATH or [scope] read"
-
 CostSource = Literal["reported", "metered", "computed", "estimated", "fixed", "unknown"]
-
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
+MOST_TOKENS = 2**53
+MOST_USD = 1e6  #: of one attempt; a larger price is no price
+MOST_DIGITS = 400
+MOST_RETRIES = 100
+MOST_ROUNDS = 10_000  #: of a node that is repeated until something holds
 
 
 class Tokens(Struct, frozen=True):
@@ -86,3 +85,32 @@ class Failure(Struct, frozen=True):
 def moment(seconds: float) -> str:
     """Return a time as every document of ours says it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def usd_or_none(value: object) -> float | None:
+    """Return a price in dollars; None where it is no number, negative, infinite or above `MOST_USD`."""
+    number = _number(value)
+    return number if number is not None and 0.0 <= number <= MOST_USD else None
+
+
+def token_count(value: object) -> int:
+    """Return a count of tokens between 0 and `MOST_TOKENS`; 0 for what is no number, and for infinity."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return min(max(value, 0), MOST_TOKENS)
+    number = _number(value)
+    return 0 if number is None or math.isinf(number) else int(min(max(number, 0.0), float(MOST_TOKENS)))
+
+
+def _number(value: object) -> float | None:
+    """Return what a report says as a float; None for NaN and for what is no number. Infinity stays infinity."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and len(value) > MOST_DIGITS:
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if isinstance(value, int) and value > 0 else -math.inf
+    except ValueError:
+        return None
+    return None if math.isnan(number) else number

@@ -1,10 +1,15 @@
-"""Which repository files a person has trusted, by their content."""
+"""What the user trusts: files of repositories by their content, and the key that receipts are sealed with."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 from corral.model.errors import StoreTrouble
+
+NAME = "receipt.key"
+SIZE = 32
 
 
 class Trust:
@@ -33,3 +38,27 @@ class Trust:
                 file.write(f"{fingerprint} file:{of}\n")
         except OSError as error:
             raise StoreTrouble(f"{self._file} cannot be written: {error.strerror}", hint="set CORRAL_HOME") from error
+
+
+def receipt_key(state: Path) -> bytes | None:
+    """Return the key of this state folder; None where there is none."""
+    try:
+        found = (state / NAME).read_bytes()
+    except FileNotFoundError:
+        return None
+    return found if len(found) == SIZE else None
+
+
+def make_receipt_key(state: Path) -> bytes:
+    """Return the key, made now if there is none; of two who make one at once, one wins."""
+    known = receipt_key(state)
+    if known is not None:
+        return known
+    own = state / f"{NAME}.{os.getpid()}"
+    descriptor = os.open(own, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(os.urandom(SIZE))
+    with contextlib.suppress(FileExistsError):
+        os.link(own, state / NAME)
+    own.unlink()
+    return (state / NAME).read_bytes()

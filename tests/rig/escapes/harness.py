@@ -25,7 +25,7 @@ from corral.world.sandbox import watchdog
 from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 from corral.world.sandbox.watchdog import Ceiling
-from corral.world.workspace.left_files import dangerous_links
+from corral.world.untrusted_files import dangerous_links
 
 from . import hostile
 from .world import World

@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model import CheckResult, Sighting, Tally
-from corral.rules.checks import failures
+from corral.rules.checks import base_comparison
 
 
 def result(code: int = 1, *failing: str, passed: int = 3, **more: object) -> CheckResult:
@@ -31,29 +31,29 @@ def before(code: int, *failing: str, passed: int = 3, flaky: bool = False) -> Si
 def test_a_failure_is_old_if_the_base_failed_so_too(
     now: CheckResult, then: Sighting, new: tuple[str, ...], old: tuple[str, ...]
 ) -> None:
-    found = failures.against(now, then)
+    found = base_comparison.compare_with_base(now, then)
     assert (found.new_failures, found.old_failures, found.before) == (new, old, then)
     assert found.passed == now.passed
 
 
 def test_an_old_failure_is_a_failure_all_the_same() -> None:
-    assert not failures.against(result(1, "a"), before(1, "a")).passed
+    assert not base_comparison.compare_with_base(result(1, "a"), before(1, "a")).passed
 
 
 def test_chance_of_the_work_itself_is_not_passed() -> None:
-    flaky = failures.once_more(result(1, "a"), result(0))
-    judged = failures.judge_flaky(failures.against(flaky, before(0)))
+    flaky = base_comparison.once_more(result(1, "a"), result(0))
+    judged = base_comparison.judge_flaky(base_comparison.compare_with_base(flaky, before(0)))
     assert (judged.flaky, judged.passed) == (True, False)
     assert "flaky" in judged.note
 
 
 def test_chance_that_was_there_before_is_passed_and_told() -> None:
-    flaky = failures.once_more(result(1, "a"), result(0))
-    judged = failures.judge_flaky(failures.against(flaky, before(1, "a", flaky=True)))
+    flaky = base_comparison.once_more(result(1, "a"), result(0))
+    judged = base_comparison.judge_flaky(base_comparison.compare_with_base(flaky, before(1, "a", flaky=True)))
     assert (judged.flaky, judged.passed, judged.again and judged.again.exit_code) == (True, True, 1)
-    assert "here as at the base" in (failures.comparison_text(judged) or "")
+    assert "here as at the base" in (base_comparison.comparison_text(judged) or "")
 
 
 def test_what_fails_twice_is_no_chance() -> None:
-    twice = failures.once_more(result(1, "a"), result(1, "a"))
+    twice = base_comparison.once_more(result(1, "a"), result(1, "a"))
     assert (twice.flaky, twice.again and twice.again.exit_code) == (False, 1)

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from corral.model import CheckObservation, CheckResult, Doubt, Report, SteeringFile, Tally
 from corral.model.evidence import Outcome
-from corral.rules.checks import further_runs, grading, id_changes
+from corral.rules.checks import base_comparison, further_runs, grading
 from corral.rules.checks.grading import CheckRuns, WorkFacts
 
 CHECK = "pytest -q"
@@ -334,27 +334,27 @@ def test_held_out_files_do_not_prove_a_product_that_decides_itself() -> None:
 
 def test_parameters_and_doctests_of_the_product_may_change() -> None:
     base = seen(0, {"t.py::f[1]": "passed", "t.py::f[2]": "passed", "app/calc.py::app.calc.add": "passed"})
-    found = id_changes.compare(base, seen(0, {"t.py::f[1]": "passed"}))
+    found = base_comparison.compare_ids(base, seen(0, {"t.py::f[1]": "passed"}))
     assert (found.against, len(found.remarks)) == ((), 1)
-    found = id_changes.compare(base, seen(0, {"t.py::g": "passed"}))
+    found = base_comparison.compare_ids(base, seen(0, {"t.py::g": "passed"}))
     assert len(found.against) == 1
     base = seen(1, {"t.py::f[1]": "passed", "t.py::f[2]": "failed"})
-    assert id_changes.compare(base, seen(0, {"t.py::f[1]": "passed"})).against  # it failed, and was not fixed
+    assert base_comparison.compare_ids(base, seen(0, {"t.py::f[1]": "passed"})).against  # it failed, and was not fixed
 
 
 def test_a_test_that_moved_to_another_file_still_runs() -> None:
     base = seen(0, {"old_test.py::test_a": "passed"})
     now = seen(0, {"tests/new_test.py::test_a": "passed"})
-    assert not id_changes.compare(base, now, renamed={}).against
-    assert id_changes.compare(base, now).against
-    assert id_changes.compare(base, seen(0, {"tests/new_test.py::test_b": "passed"}), renamed={}).against
+    assert not base_comparison.compare_ids(base, now, renamed={}).against
+    assert base_comparison.compare_ids(base, now).against
+    assert base_comparison.compare_ids(base, seen(0, {"tests/new_test.py::test_b": "passed"}), renamed={}).against
     package = seen(0, {"calc.TestAdd/one": "passed"})
-    assert not id_changes.compare(package, seen(0, {"pkg/calc.TestAdd/one": "passed"}), renamed={}).against
-    assert id_changes.compare(package, seen(0, {"pkg/calc.TestAdd/two": "passed"}), renamed={}).against
+    assert not base_comparison.compare_ids(package, seen(0, {"pkg/calc.TestAdd/one": "passed"}), renamed={}).against
+    assert base_comparison.compare_ids(package, seen(0, {"pkg/calc.TestAdd/two": "passed"}), renamed={}).against
     named = seen(0, {"old_test.py::test_b": "passed"})
-    assert not id_changes.compare(base, named, renamed={"test_a": "test_b"}).against
+    assert not base_comparison.compare_ids(base, named, renamed={"test_a": "test_b"}).against
     base, now = seen(0, {"test_a.Sums.test_x": "passed"}), seen(0, {"tests.test_a.Sums.test_x": "passed"})
-    assert not id_changes.compare(base, now, renamed={}).against
+    assert not base_comparison.compare_ids(base, now, renamed={}).against
 
 
 def test_printed_counts_are_compared_where_no_reporter_saw_the_tests() -> None:
@@ -362,22 +362,22 @@ def test_printed_counts_are_compared_where_no_reporter_saw_the_tests() -> None:
         result = CheckResult(command=CHECK, exit_code=0, seconds=1.0, tests=Tally("x", passed=passed))
         return CheckObservation(result=result)
 
-    assert id_changes.compare(counted(3), counted(0)).against
-    assert id_changes.compare(counted(3), counted(None)).against
-    assert not id_changes.compare(counted(3), counted(2)).against
-    assert id_changes.compare(counted(3), counted(2)).limits
-    assert not id_changes.compare(counted(3), counted(4)).limits
+    assert base_comparison.compare_ids(counted(3), counted(0)).against
+    assert base_comparison.compare_ids(counted(3), counted(None)).against
+    assert not base_comparison.compare_ids(counted(3), counted(2)).against
+    assert base_comparison.compare_ids(counted(3), counted(2)).limits
+    assert not base_comparison.compare_ids(counted(3), counted(4)).limits
 
 
 def test_more_tests_than_are_kept_are_not_compared_by_name() -> None:
-    found = id_changes.compare(seen(0, GOOD), seen(0, {"t.py::a": "passed"}, cut=True))
+    found = base_comparison.compare_ids(seen(0, GOOD), seen(0, {"t.py::a": "passed"}, cut=True))
     assert (found.against, len(found.remarks)) == ((), 1)
 
 
 def test_a_test_that_fails_although_the_check_passes_is_doubtful_unless_the_base_is_so_too() -> None:
-    assert id_changes.compare(seen(1, BAD), seen(0, BAD)).against
-    assert id_changes.compare(seen(0, GOOD), seen(0, BAD)).against
-    assert not id_changes.compare(seen(0, BAD), seen(0, BAD)).against
+    assert base_comparison.compare_ids(seen(1, BAD), seen(0, BAD)).against
+    assert base_comparison.compare_ids(seen(0, GOOD), seen(0, BAD)).against
+    assert not base_comparison.compare_ids(seen(0, BAD), seen(0, BAD)).against
 
 
 # --- what a run did besides
@@ -430,20 +430,20 @@ def test_ids_that_differ_in_each_run_of_the_base_may_differ_here() -> None:
     base = seen(1, {"t.py::a[17]": "failed", "t.py::a[4]": "failed", "t.py::b": "passed"})
     now = seen(0, {"t.py::a[5]": "passed", "t.py::a[88]": "passed", "t.py::b": "passed"})
     again = seen(1, {"t.py::a[3]": "failed", "t.py::a[17]": "failed", "t.py::b": "passed"})  # one is 17 by chance
-    assert id_changes.may_be_unstable(base, now)
-    assert graded(delivered=now, base=id_changes.with_unstable(base, again))[0] == "proven"
+    assert base_comparison.may_be_unstable(base, now)
+    assert graded(delivered=now, base=base_comparison.with_unstable(base, again))[0] == "proven"
     # Ids that the base always has are missed, and so is every one that nothing came for.
-    assert graded(delivered=now, base=id_changes.with_unstable(base, base))[0] == "unharmed"
+    assert graded(delivered=now, base=base_comparison.with_unstable(base, base))[0] == "unharmed"
     fewer = seen(0, {"t.py::a[5]": "passed", "t.py::b": "passed"})
-    assert not id_changes.may_be_unstable(base, fewer)
-    assert graded(delivered=fewer, base=id_changes.with_unstable(base, again))[0] == "doubtful"
+    assert not base_comparison.may_be_unstable(base, fewer)
+    assert graded(delivered=fewer, base=base_comparison.with_unstable(base, again))[0] == "doubtful"
 
 
 def test_ids_without_parameters_can_differ_in_each_run_too() -> None:
     base, again = seen(1, {"t.js > sums > at 17:03": "failed"}), seen(1, {"t.js > sums > at 17:04": "failed"})
     now = seen(0, {"t.js > sums > at 17:05": "passed"})
-    assert id_changes.may_be_unstable(base, now)
-    assert graded(delivered=now, base=id_changes.with_unstable(base, again))[0] == "proven"
+    assert base_comparison.may_be_unstable(base, now)
+    assert graded(delivered=now, base=base_comparison.with_unstable(base, again))[0] == "proven"
     assert graded(delivered=seen(0, {"other.js > at 17:05": "passed"}), base=base)[0] == "doubtful"
 
 

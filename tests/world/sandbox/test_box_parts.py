@@ -10,7 +10,7 @@ from corral.world import process
 from corral.world.sandbox import other_boxes, probe
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.probe import is_at_least
-from corral.world.workspace.left_files import dangerous_links
+from corral.world.untrusted_files import dangerous_links
 from tests.rig.boxes import box_in, control_groups, run_in
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.world.workspace import left_files
+from corral.world import untrusted_files
 
 NAMES = ["a.txt", "b.txt", "run.sh", "same.txt", "gone/before.txt"]
 
@@ -13,7 +13,7 @@ NAMES = ["a.txt", "b.txt", "run.sh", "same.txt", "gone/before.txt"]
 def test_what_is_changed_removed_or_of_another_mode_is_seen(tmp_path: Path) -> None:
     for name in NAMES[:4]:
         (tmp_path / name).write_text("1\n")
-    before = left_files.marks(tmp_path, NAMES)
+    before = untrusted_files.marks(tmp_path, NAMES)
     times = (tmp_path / "a.txt").stat()
     (tmp_path / "a.txt").write_text("2\n")
     os.utime(tmp_path / "a.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -21,7 +21,7 @@ def test_what_is_changed_removed_or_of_another_mode_is_seen(tmp_path: Path) -> N
     (tmp_path / "run.sh").chmod(0o700)
     (tmp_path / "new.txt").write_text("new")
     (tmp_path / "same.txt").read_text()
-    found = left_files.between(before, left_files.marks(tmp_path, NAMES))
+    found = untrusted_files.between(before, untrusted_files.marks(tmp_path, NAMES))
     assert found == ("a.txt", "b.txt (removed)", "run.sh (mode)")
 
 
@@ -29,20 +29,20 @@ def test_a_folder_that_becomes_a_link_changes_what_is_in_it(tmp_path: Path) -> N
     for folder in ("cases", "other"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "1.json").write_text("1")
-    before = left_files.marks(tmp_path, ["cases/1.json"])
+    before = untrusted_files.marks(tmp_path, ["cases/1.json"])
     (tmp_path / "cases").rename(tmp_path / "aside")
     (tmp_path / "cases").symlink_to("other")
-    assert left_files.between(before, left_files.marks(tmp_path, ["cases/1.json"])) == ("cases/1.json",)
+    assert untrusted_files.between(before, untrusted_files.marks(tmp_path, ["cases/1.json"])) == ("cases/1.json",)
 
 
 def test_what_is_too_much_is_counted_as_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_files, "MOST_TOUCHED", 1)
+    monkeypatch.setattr(untrusted_files, "MOST_TOUCHED", 1)
     for name in NAMES[:3]:
         (tmp_path / name).touch()
-    before = left_files.marks(tmp_path, NAMES)
+    before = untrusted_files.marks(tmp_path, NAMES)
     for name in NAMES[:3]:
         (tmp_path / name).unlink()
-    assert left_files.between(before, left_files.marks(tmp_path, NAMES)) == (
+    assert untrusted_files.between(before, untrusted_files.marks(tmp_path, NAMES)) == (
         "a.txt (removed)",
-        left_files.MORE,
+        untrusted_files.MORE,
     )

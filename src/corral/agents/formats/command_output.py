@@ -14,7 +14,7 @@ from corral.model import Failure, Tokens
 from corral.model.agent_api import AgentProfile, End
 from corral.model.events import AgentEvent, Ended, Said, Spent, Unparsed
 from corral.model.missing_programs import hint_for_missing
-from corral.model.numbers import token_count, usd_or_none
+from corral.model.values import token_count, usd_or_none
 
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
 

@@ -7,7 +7,7 @@ from corral.agents.formats.usage import within_limits
 from corral.model import Failure
 from corral.model.agent_api import End
 from corral.model.events import AGENT_DECODER, AgentEvent, Ended, Filled, Spent, Unparsed
-from corral.model.numbers import token_count
+from corral.model.values import token_count
 
 
 class OurEvents:

@@ -28,7 +28,7 @@ from corral.model.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model.numbers import token_count, usd_or_none
+from corral.model.values import token_count, usd_or_none
 
 MOST_TOOL_OUTPUT = 2000
 MOST_WINDOWS = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.model import Tokens
 from corral.model.events import Spent
-from corral.model.numbers import token_count, usd_or_none
+from corral.model.values import token_count, usd_or_none
 
 
 def reported_tokens(

@@ -19,7 +19,8 @@ from corral.model import Evidence as Word
 from corral.model.events import Checked, Event, Noted
 from corral.model.evidence import Tree
 from corral.model.flow import Task
-from corral.rules.checks import failures, grading, id_changes
+from corral.rules.checks import base_comparison, grading
+from corral.rules.checks.base_comparison import compare_with_base, judge_flaky, sighting
 from corral.rules.checks.grading import CheckRuns, GradingResult, WorkFacts
 from corral.rules.checks.steering import Harness, roles
 from corral.rules.checks.steering.written_answers import claimed_files
@@ -58,14 +59,15 @@ class EvidenceCollector:
             return self._proof(results_of(delivered))
         if commit == base:  # nothing was changed: this is the base
             now = with_results(
-                delivered, [failures.against(each.result, failures.sighting(each.result)) for each in delivered]
+                delivered,
+                [compare_with_base(each.result, sighting(each.result)) for each in delivered],
             )
-            return self._prove_unchanged([failures.judge_flaky(each.result) for each in now])
+            return self._prove_unchanged([judge_flaky(each.result) for each in now])
         compared = [each.result for each in delivered]
         if before is not None:
             pairs = zip(compared, before, strict=True)
-            compared = [failures.against(now, failures.sighting(then.result)) for now, then in pairs]
-        delivered = with_results(delivered, [failures.judge_flaky(each) for each in compared])
+            compared = [compare_with_base(now, sighting(then.result)) for now, then in pairs]
+        delivered = with_results(delivered, [judge_flaky(each) for each in compared])
         self._say_differences(delivered)
         ran = CheckRuns(delivered=delivered, base=before)
         passed = all(each.result.passed for each in delivered)
@@ -201,12 +203,12 @@ class EvidenceCollector:
         """Find out which ids of the base are other ones in each run, where some are gone and as many came."""
         if before is None:
             return None
-        doubtful = [id_changes.may_be_unstable(then, each) for then, each in zip(before, now, strict=False)]
+        doubtful = [base_comparison.may_be_unstable(then, each) for then, each in zip(before, now, strict=False)]
         if not any(doubtful) or self._host.stop.is_set():
             return tuple(before)
         name = "base3" if tree == "base" else "heldoutbase2"
         again = await self._trees.run_checks(name, base, self._task.checks, ignore_result)
-        found = tuple(id_changes.with_unstable(then, each) for then, each in zip(before, again, strict=True))
+        found = tuple(base_comparison.with_unstable(then, each) for then, each in zip(before, again, strict=True))
         self._trees.keep(await self._trees.key(base, tree), found)
         return found
 
@@ -286,7 +288,7 @@ class EvidenceCollector:
 
     def _say_differences(self, seen: Sequence[CheckObservation]) -> None:
         for each in seen:
-            if words := failures.comparison_text(each.result):
+            if words := base_comparison.comparison_text(each.result):
                 self._say(words)
 
     def _say(self, words: str) -> None:

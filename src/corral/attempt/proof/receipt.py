@@ -18,14 +18,14 @@ from corral.rules.text import names
 from corral.version import __version__
 from corral.world import machine_limits
 from corral.world.git import notes
-from corral.world.receipt_key import get_or_make_key
+from corral.world.trust import make_receipt_key
 
 
 def make_receipt(attempt_events: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
     """Make the receipt of an attempt that is done, without secrets, sealed with this machine's key."""
     return receipts.seal(
         attempt_events.redactor.value(_unsealed_receipt(attempt_events, task, host, commit)),
-        get_or_make_key(host.state),
+        make_receipt_key(host.state),
     )
 
 

@@ -20,7 +20,7 @@ from corral.model import ENCODER, AttemptRecord, CheckObservation, CheckResult, 
 from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
 from corral.model.flow import Task
-from corral.rules.checks import failures
+from corral.rules.checks import base_comparison
 from corral.store.interface import Store
 from corral.world.workspace import held_out
 from corral.world.workspace.checkout import Workspace
@@ -96,7 +96,7 @@ class TreeRuns:
                 more = await self.run_checks(f"{name}2", commit, self._task.checks[: failed[-1]], ignore_result)
                 results = results_of(found)
                 for place in failed:
-                    results[place - 1] = failures.once_more(results[place - 1], more[place - 1].result)
+                    results[place - 1] = base_comparison.once_more(results[place - 1], more[place - 1].result)
                 found, known = with_results(found, results), None
             if known is None and not self._host.stop.is_set():
                 self.keep(key, found)

@@ -16,7 +16,7 @@ from corral.model import ENCODER
 from corral.model.errors import BadRequest, NotFound
 from corral.model.program import MOST_SOURCE_BYTES, SUFFIXES, Language, Program, ProgramLimits, ToolCall
 from corral.rules.flows.schemas import misfits
-from corral.world import files_without_links
+from corral.world import untrusted_files
 from corral.world.trust import Trust
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -89,7 +89,7 @@ class StoredTools:
         """Yield the tools, the repository's first; one of the user's that has the name of another is hidden by it."""
         seen: set[str] = set()
         for place, folder in self.places.items():
-            for file in files_without_links.names(folder)[: 2 * MOST_TOOLS]:
+            for file in untrusted_files.names(folder)[: 2 * MOST_TOOLS]:
                 name = file.removesuffix(".json")
                 if file.endswith(".json") and name not in seen and (found := self._read(place, name)):
                     seen.add(name)
@@ -140,14 +140,14 @@ class StoredTools:
         if not NAME.fullmatch(name):
             return None
         folder = self.places[place].absolute()
-        body = files_without_links.read(folder / f"{name}.json", MOST_DECLARATION)
+        body = untrusted_files.read(folder / f"{name}.json", MOST_DECLARATION)
         if body is None:
             return None
         try:
             about = msgspec.json.decode(body, type=ToolDeclaration)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
-        source = files_without_links.read(folder / f"{name}{ENDINGS[about.language]}", MOST_SOURCE_BYTES + 1)
+        source = untrusted_files.read(folder / f"{name}{ENDINGS[about.language]}", MOST_SOURCE_BYTES + 1)
         if source is None or len(source) > MOST_SOURCE_BYTES:
             return None
         text = source.decode(errors="replace")

@@ -24,13 +24,13 @@ from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
-from corral.model.numbers import MOST_RETRIES, MOST_TOKENS
 from corral.model.program import MOST_SOURCE_BYTES
+from corral.model.values import MOST_RETRIES, MOST_TOKENS
 from corral.rules.flows import short_schema, strategies
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
 from corral.rules.flows.strategies import weights_of
-from corral.world import files_without_links
+from corral.world import untrusted_files
 
 MOST_DIGITS = 24  #: of a number that is shown
 MOST_TASK = 10 << 20
@@ -127,7 +127,7 @@ def _program_text(name: str, folders: Iterable[Path]) -> str | None:
     if name.startswith("/") or ".." in Path(name).parts:
         return None
     for folder in folders:
-        content = files_without_links.read(folder / name, MOST_SOURCE_BYTES + 1)
+        content = untrusted_files.read(folder / name, MOST_SOURCE_BYTES + 1)
         if content is not None and len(content) <= MOST_SOURCE_BYTES:
             return content.decode(errors="replace")
     return None
@@ -142,7 +142,7 @@ def _nested_text(name: str, folders: Iterable[Path]) -> str | None:
         return None
     for folder in folders:
         for file in (folder / name, folder / f"{name}.yaml"):
-            content = files_without_links.read(file, MOST_TASK + 1)
+            content = untrusted_files.read(file, MOST_TASK + 1)
             if content is not None and len(content) <= MOST_TASK:
                 return content.decode(errors="replace")
     own = name.removesuffix(".yaml")

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from corral.model import NOT_STARTED, AlteredTests, CheckObservation, Doubt, TestOrder
 from corral.model.evidence import MOST_NAMES, Outcome
 from corral.rules.checks.altering import AlteredFiles, AlteredTest
-from corral.rules.checks.id_changes import stem
+from corral.rules.checks.base_comparison import stem
 from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.text_patterns import EXITS, FORGES, HANDLES, PATCHES
 

@@ -19,7 +19,7 @@ from corral.model import (
     SteeringFile,
     TestChange,
 )
-from corral.rules.checks import further_runs, id_changes, side_effects
+from corral.rules.checks import base_comparison, further_runs, side_effects
 from corral.rules.checks.altering import AlteredFiles
 from corral.rules.checks.further_runs import ANSWERED, ANSWERED_EXACTLY
 from corral.rules.checks.outside.verdict import OutsideVerdict
@@ -186,7 +186,7 @@ def _grade_against_base(
     progress = False
     for place, before in enumerate(base):
         seen = _counting_run(ran, work, place)
-        compared = id_changes.compare(before, seen, _excuses(ran, work), work.renamed)
+        compared = base_comparison.compare_ids(before, seen, _excuses(ran, work), work.renamed)
         changes.append(compared.change)
         found.against += compared.against if not _is_excused(ran, work, place) else ()
         found.limits += compared.limits
@@ -379,7 +379,7 @@ def _held_out(
         base = before[place] if place < len(before) else CheckObservation(result=seen.result)
         inside = _Findings([], [], [])
         _inside(seen, base, inside)
-        if inside.against or id_changes.compare(base, seen).against:
+        if inside.against or base_comparison.compare_ids(base, seen).against:
             found.against.append(f"`{seen.result.command}` does not run all held-out tests, or not to their end")
         if inside.capped:
             found.capped = True
@@ -428,7 +428,7 @@ def _held_out_shows_progress(ran: CheckRuns, work: WorkFacts, places: Sequence[i
 def _excuses(ran: CheckRuns, work: WorkFacts) -> Callable[[str], bool]:
     """Return which ids the task lets go: those of files that it names, where the work passes only with these."""
     if ran.allowed is None:
-        return id_changes.excuse_nothing
+        return base_comparison.excuse_nothing
     names = tuple(each.path for each in work.steered if each.how == "allowed")
 
     def is_excused(name: str) -> bool:

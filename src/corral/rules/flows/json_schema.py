@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from corral.model.flow import On, OnFailure, Reducer, Select, TaskType
-from corral.model.numbers import MOST_RETRIES, MOST_ROUNDS
+from corral.model.values import MOST_RETRIES, MOST_ROUNDS
 from corral.rules.flows.items import MOST_ITEMS
 from corral.rules.flows.reader import COMMON, KINDS, OWN, TOP, WORKING
 

@@ -29,8 +29,8 @@ from corral.model.flow import (
     Task,
     TaskType,
 )
-from corral.model.numbers import MOST_RETRIES, MOST_ROUNDS
 from corral.model.program import SUFFIXES
+from corral.model.values import MOST_RETRIES, MOST_ROUNDS
 from corral.rules.context import program_tools
 from corral.rules.flows import fill_text, items, names, short_schema, validate
 from corral.rules.flows.table import FlowTable, Mistakes

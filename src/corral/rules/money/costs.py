@@ -14,7 +14,7 @@ from msgspec import UNSET
 from corral.model import Cost, CostSource, Tokens
 from corral.model.flow import known_as
 from corral.model.money import By, CostRow, CostTable, LimitStatus, PaidAttempt, Price, PriceList, Totals
-from corral.model.numbers import token_count
+from corral.model.values import token_count
 from corral.rules.money.limits import quantile
 
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")

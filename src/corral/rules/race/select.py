@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from corral.model import GRADES, Attempt, Grade
 from corral.model.flow import Select as How
-from corral.rules.checks import failures
+from corral.rules.checks import base_comparison
 from corral.rules.race import variation
 
 ALWAYS_FINE = ("net", "tried")  #: violations that did no harm
@@ -60,7 +60,7 @@ def _doubts(attempt: Attempt) -> int:
 
     Tests that it added count for nothing: whoever wants to win could add any number.
     """
-    return sum(check.flaky + failures.count_lost(check) for check in attempt.checks)
+    return sum(check.flaky + base_comparison.count_lost(check) for check in attempt.checks)
 
 
 def _score(attempt: Attempt) -> float:

@@ -24,7 +24,7 @@ from corral.model.money import (
     Window,
     fit_side_by_side,
 )
-from corral.model.numbers import MOST_USD, token_count
+from corral.model.values import MOST_USD, token_count
 from corral.store.sql import Database, Row
 
 NONE = Tokens()

@@ -4,7 +4,7 @@ import pytest
 
 from corral.model.flow import Task
 from corral.rules.checks.steering import harness
-from corral.rules.checks.steering.change import Contents, PathChange
+from corral.rules.checks.steering.work import Contents, PathChange
 
 
 def steered(files: dict[str, str]) -> set[str]:

@@ -31,7 +31,7 @@ from corral.model.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model.numbers import token_count, usd_or_none
+from corral.model.values import token_count, usd_or_none
 
 Heard = AgentEvent | Line | HangUp
 STOPPED: dict[str, Failure] = {

@@ -11,8 +11,8 @@ from msgspec import NODEFAULT, Meta, Struct, defstruct, field, structs
 from corral.model import Request
 from corral.model.flow import RunStrategy
 from corral.model.merge import Side, Strategy
-from corral.model.numbers import MOST_RETRIES
 from corral.model.server import AccessScope
+from corral.model.values import MOST_RETRIES
 
 Text = Annotated[str, Meta(max_length=200_000)]
 Long = Annotated[str, Meta(max_length=1_000_000)]

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from corral.rules.checks.altering import node_tests, other_tests, python_tests
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of, unchanged_file
-from corral.rules.checks.id_changes import stem
+from corral.rules.checks.base_comparison import stem
 from corral.rules.checks.steering.command_text import is_shell
 from corral.rules.checks.steering.programs import COMPARES, Programs
 from corral.rules.checks.steering.roles import is_code

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from corral.model import CheckObservation
 from corral.rules.checks.altering.alteration import LANGUAGES, LONGEST
-from corral.rules.checks.id_changes import stem
+from corral.rules.checks.base_comparison import stem
 from corral.rules.checks.outside import node_calls, programs, python_calls, shapes
 from corral.rules.checks.outside.checked import MOST_CALLS, CheckedCall, Language, Name, State, States
 from corral.rules.checks.outside.python_calls import EQUALITIES

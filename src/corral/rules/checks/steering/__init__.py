@@ -1,10 +1,10 @@
 """What steers tests in a work, how the harness tree is made without it, and doubts about product code."""
 
-from corral.rules.checks.steering.change import MOST_FILES, Contents, Harness, Key, PathChange, Side
 from corral.rules.checks.steering.doubts import doubts, doubts_about_surroundings
 from corral.rules.checks.steering.harness import harness, missing_contents
 from corral.rules.checks.steering.own_tests import programs_of, scripts
 from corral.rules.checks.steering.static_checks import static_doubts
+from corral.rules.checks.steering.work import MOST_FILES, Contents, Harness, Key, PathChange, Side
 from corral.rules.checks.steering.written_answers import doubts_about_answers
 
 __all__ = [

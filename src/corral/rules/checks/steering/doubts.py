@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import python_doubts, python_objects, roles, text_doubts, text_patterns
-from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.command_text import is_shell
 from corral.rules.checks.steering.text_doubts import COMMENT
 from corral.rules.checks.steering.text_patterns import LOOKS, Look
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
 from corral.rules.scope import globs
 from corral.rules.text.python_code import parse_module
 

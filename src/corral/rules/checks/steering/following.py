@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from corral.model.flow import Task
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import PathChange
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, PathChange
 
 #: Of tests that follow: with these words the checks must have passed before, and fail with the tests alone.
 FOLLOWS = "with other expected values"

@@ -10,14 +10,13 @@ from pathlib import PurePosixPath
 from corral.model.evidence import SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks.steering import following, mixed_files, roles, shadowing, table
-from corral.rules.checks.steering.change import MOST_FILES, Contents, Harness, Key, PathChange
 from corral.rules.checks.steering.command_text import is_shell
 from corral.rules.checks.steering.doubts import more_for_doubts
 from corral.rules.checks.steering.following import removed_modules, renames
 from corral.rules.checks.steering.own_tests import is_new_target, order_files, own_tests, product_decided_checks
 from corral.rules.checks.steering.programs import CheckProgram
 from corral.rules.checks.steering.static_checks import more_for_static
-from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
+from corral.rules.checks.steering.work import MOST_FILES, MOST_TESTS, CheckedWork, Contents, Harness, Key, PathChange
 from corral.rules.checks.steering.written_answers import more_for_answers
 
 #: What only helpers of tests import, by the endings of their files.

@@ -15,8 +15,7 @@ from msgspec import structs
 
 from corral.model.evidence import SteeringFile
 from corral.rules.checks.steering import config_text, inline, roles, table
-from corral.rules.checks.steering.change import PathChange
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, PathChange
 
 PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
 #: Where the base may have settings of pytest that a new pytest.ini would hide, and how they begin there.

@@ -9,10 +9,9 @@ from posixpath import normpath
 from msgspec import Struct
 
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Contents, PathChange
 from corral.rules.checks.steering.command_text import RECIPES, defines
 from corral.rules.checks.steering.programs import TEST_PROGRAMS, Programs, Target
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, Contents, PathChange
 
 #: Which files a test program runs, by their endings.
 LANGUAGES = {

@@ -10,10 +10,9 @@ from pathlib import PurePosixPath
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.doubts import added_lines
 from corral.rules.checks.steering.programs import TEST_PROGRAMS
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
 from corral.rules.text.python_code import parse_module
 
 QUIETS = "keeps a static check from complaining here"

@@ -1,15 +1,17 @@
-"""A work and its checks as this package sees them: paths, contents that were read, programs of the checks."""
+"""A work and its checks as this package sees them: what it changed, contents that were read, programs of the checks."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeVar, cast
 
+from msgspec import Struct, field
+
+from corral.model.evidence import SteeringFile
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Contents, Key, PathChange, Side
 from corral.rules.checks.steering.programs import CheckReader, Programs
 from corral.rules.checks.steering.roles import judges_by_name
 from corral.rules.text.python_code import parse_module
@@ -28,6 +30,10 @@ SHELL_ASSERTIONS = re.compile(
     r"(?m)^\s*(function\s+)?(expect|assert|check|fail|finish|pass|ok|die|verify|run_test|must)\w*\s*\(\)"
 )
 PROGRAM = re.compile(r"\b(python\d?|node|sh|bash|ruby|perl|go run|\./[\w./-]+)\s")
+Side = Literal["base", "delivered"]
+Key = tuple[Side, str]
+Contents = Mapping[Key, bytes | None]
+MOST_FILES = 300  #: read to decide about one work
 
 
 class CheckedWork:
@@ -140,3 +146,33 @@ def _python(text: str, modules: Collection[str]) -> bool:
         elif isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value == 1:
             continue
     return bool(names & {"pytest", "unittest", "doctest"}) or (asserts and bool(names & {*modules}))
+
+
+class PathChange(Struct, frozen=True):
+    """One changed path; a rename is a deletion and an addition."""
+
+    path: str
+    kind: Literal["added", "changed", "deleted"]
+
+
+class Harness(Struct, frozen=True, kw_only=True):
+    """How the harness tree H is made of the delivered tree D."""
+
+    steered: tuple[SteeringFile, ...] = ()
+    merged: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: content in H of what is "merged"
+    product: tuple[str, ...] = ()
+    decides: tuple[str, ...] = ()  #: product files whose own exit code decides a check
+    own_tests_only: bool = False  #: every check runs only tests of the work itself
+    decided_by_product: tuple[str, ...] = ()  #: the checks that rest on nothing but files in `decides`
+    decided_by_own_tests: tuple[str, ...] = ()  #: the checks that run nothing but tests of the work itself
+    moved_tests: Mapping[str, str] = field(default_factory=dict[str, str])  #: old path -> new path, both the same test
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])  #: names in moved or adapted tests, old -> new
+
+    @property
+    def differs(self) -> bool:
+        """Whether H is another tree than D."""
+        return any(each.how != "allowed" for each in self.steered)
+
+    def paths(self, *hows: str) -> list[str]:
+        """Return the paths that are treated in one of these ways."""
+        return [each.path for each in self.steered if each.how in hows]

@@ -12,10 +12,9 @@ from msgspec import Struct
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.change import Contents, Key, PathChange
 from corral.rules.checks.steering.doubts import added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
-from corral.rules.checks.steering.work import CheckedWork
+from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
 from corral.rules.text.python_code import parse_module
 
 WORDS = "holds inputs of a test and its answer"

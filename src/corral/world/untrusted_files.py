@@ -1,4 +1,4 @@
-"""Files that a program left: those that an agent puts down for us to take, and those that a check wrote."""
+"""Files that others wrote, read without following links: of a repository, or left by an agent or a check."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from corral.model.errors import BadRequest
+
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MOST_LOOKED_AT = 1000  #: names in the folder; who leaves more is looked at in parts
 LinkKind = Literal["hard link", "socket", "pipe", "device"]
 LINK_KINDS: dict[int, LinkKind] = {
@@ -21,6 +25,83 @@ LINK_KINDS: dict[int, LinkKind] = {
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
 }
+
+
+class LinkRefused(BadRequest):
+    """A file that a repository offers is a link, or lies behind one."""
+
+
+def read(path: Path, most: int) -> bytes | None:
+    """Return the first `most` bytes of a regular file; None if there is none. `path` is absolute.
+
+    A link in any part of the path raises `Linked`; a pipe or a device is not waited for.
+    """
+    with _open_parent(path) as parent:
+        return _read(parent, path, most) if parent is not None else None
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none if it is missing, a link or behind one."""
+    try:
+        with _open_parent(folder / "_") as place:
+            if place is None:
+                return []
+            opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+            try:
+                return sorted(os.listdir(opened))  # noqa: PTH208 -- of a descriptor
+            finally:
+                os.close(opened)
+    except (LinkRefused, OSError):
+        return []
+
+
+def files(folder: Path, most: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files below a folder by their relative names; links and what lies behind them are left out."""
+    for place, _, found in os.walk(folder, followlinks=False):
+        for name in sorted(found):
+            path = Path(place) / name
+            with contextlib.suppress(LinkRefused):
+                content = read(path, most)
+                if content is not None:
+                    yield str(path.relative_to(folder)), content
+
+
+@contextlib.contextmanager
+def _open_parent(path: Path) -> Generator[int | None]:
+    """Open the folder of a path, part by part; None if it is not there."""
+    place = os.open(path.anchor, FOLDER)
+    try:
+        for number, part in enumerate(path.parts[1:-1], 2):
+            try:
+                inner = os.open(part, FOLDER, dir_fd=place)
+            except (OSError, ValueError):
+                _refuse_link(place, part, Path(*path.parts[:number]))
+                yield None
+                return
+            os.close(place)
+            place = inner
+        yield place
+    finally:
+        os.close(place)
+
+
+def _read(parent: int, path: Path, most: int) -> bytes | None:
+    try:
+        opened = os.open(path.name, FILE, dir_fd=parent)
+    except (OSError, ValueError):
+        _refuse_link(parent, path.name, path)
+        return None
+    with os.fdopen(opened, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+
+
+def _refuse_link(parent: int, name: str, path: Path) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
+            raise LinkRefused(
+                f"{path} is a link, and files of a repository are not read through links",
+                hint="replace the link by the file itself",
+            )
 
 
 def _open(root: Path, name: str) -> int | None:
