@@ -13,7 +13,7 @@ from tests.rig.repository import Repo
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
 COUNTER = Path(__file__).parent / "visited_files.py"
-MOST_OF_A_RUN = 219  #: of `corral run TASK --check CHECK`
+MOST_OF_A_RUN = 200  #: of `corral run TASK --check CHECK`
 MOST_OF_A_REQUEST = 84  #: of `POST /api/v1/runs`
 
 
