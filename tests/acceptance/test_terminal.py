@@ -159,3 +159,16 @@ def test_every_command_that_is_offered_next_runs(corral: Corral, repo: Repo, sta
         assert commands[0].startswith("corral retry ")
     for command in commands:
         typed(corral, command)
+
+
+def test_a_listing_says_what_is_still_to_merge(corral: Corral, repo: Repo) -> None:
+    names = [work(corral, repo, f"echo {word} > {word}.txt")["run"] for word in ("one", "two", "three")]
+    assert corral("merge", names[0]).code == 0
+    repo.commit({"two.txt": "other\n"})
+    assert corral("merge", names[1]).code == 3
+    listed = {line.split()[0]: line for line in corral("ls").out.splitlines()}
+    assert "done, merged " in listed[names[0]]
+    assert "done, in conflict " in listed[names[1]]
+    assert "done, to merge " in listed[names[2]]
+    states = {each["run"]: each["merge"] for each in corral("ls", "--json").json}
+    assert states == dict(zip(names, ("merged", "conflict", "ready"), strict=True))

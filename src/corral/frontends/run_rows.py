@@ -11,6 +11,7 @@ from corral.model.server import RunSummary
 
 USUAL = 30
 HEAD = ("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK")
+MERGES = {"merged": "merged", "conflict": "in conflict", "ready": "to merge"}
 NONE = 'no run yet; start one: corral run "what is to be done"'
 
 
@@ -37,12 +38,13 @@ def run_table(lines: Sequence[RunSummary]) -> str:
         )
         for line in lines
     ]
-    return "\n".join(table(HEAD, rows))
+    return "\n".join(table(HEAD, rows, drop=("AGENT", "COST")))
 
 
 def _status(line: RunSummary) -> str:
     if line.answered:
         return "answered"
-    if line.status == "done" and line.grade and line.grade != "unchecked":
-        return f"done, {line.grade}"
+    if line.status == "done":
+        grade = line.grade if line.grade != "unchecked" else None
+        return ", ".join(filter(None, ["done", grade, MERGES.get(line.merge or "")]))
     return "orphaned" if line.orphaned else line.status

@@ -163,6 +163,9 @@ class Callback(Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
+ListedMerge = Literal["ready", "conflict", "merged"]
+
+
 class RunSummary(Struct, frozen=True, kw_only=True):
     """A run as every list shows it: `ls --json`, the page, HTTP and MCP."""
 
@@ -181,6 +184,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     orphaned: bool = False  #: its process is gone
     answered: bool = False  #: it was left waiting for an answer, and has it by now
     grade: Grade | None = None  #: of the weakest of its winners, in short lists
+    merge: ListedMerge | None = None  #: what became of its work, in short lists; null where there is none
 
     @property
     def created(self) -> float:

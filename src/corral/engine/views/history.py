@@ -14,7 +14,7 @@ from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Attempt, Grade, Run, Status, moment
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, StoredEvent
-from corral.model.server import RunFilter, RunSummary
+from corral.model.server import ListedMerge, RunFilter, RunSummary
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.interface import Store
 from corral.store.records import MailMessage, RunLine
@@ -258,11 +258,13 @@ def run_page_of(store: Store, wanted: RunFilter) -> list[RunSummary]:
         asked = structs.replace(asked, before=lines[-1].run)
     found = found[: wanted.most]
     done = [line.run for line in found if line.status == "done"]
-    grades = store.pages.grades(done) if done and len(found) <= GRADED_MOST else dict[str, Grade]()
-    return [_summary(line, grades.get(line.run)) for line in found]
+    short = bool(done) and len(found) <= GRADED_MOST
+    grades = store.pages.grades(done) if short else dict[str, Grade]()
+    merges = store.pages.merge_states(done) if short else dict[str, ListedMerge]()
+    return [_summary(line, grades.get(line.run), merges.get(line.run)) for line in found]
 
 
-def _summary(line: RunLine, grade: Grade | None) -> RunSummary:
+def _summary(line: RunLine, grade: Grade | None, merge: ListedMerge | None) -> RunSummary:
     return RunSummary(
         run=line.run,
         name=line.name,
@@ -279,4 +281,5 @@ def _summary(line: RunLine, grade: Grade | None) -> RunSummary:
         orphaned=run_status.is_lost(line.status, line.owner),
         answered=line.answered,
         grade=grade,
+        merge=merge,
     )

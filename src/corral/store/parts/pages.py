@@ -11,7 +11,7 @@ import msgspec
 from corral.model import GRADES, Grade, Status
 from corral.model.events import StoredEvent
 from corral.model.money import dollars
-from corral.model.server import LoggedEvent, RunFilter
+from corral.model.server import ListedMerge, LoggedEvent, RunFilter
 from corral.store.records import RunLine
 from corral.store.sql import Database, Row
 
@@ -55,6 +55,16 @@ class Pages:
             grade, before = row["grade"], found.get(row["run"])
             if grade in GRADES and (before is None or GRADES.index(grade) > GRADES.index(before)):
                 found[row["run"]] = grade
+        return found
+
+    def merge_states(self, names: Sequence[str]) -> dict[str, ListedMerge]:
+        """Return what became of the work of runs: merged, in conflict, or ready; those without work are left out."""
+        found: dict[str, ListedMerge] = {}
+        for part in _slices(names):
+            found |= {row["run"]: "ready" for row in self._store.rows_of("runs_with_work", part)}
+            states = [(row["run"], row["state"]) for row in self._store.rows_of("merges_of_runs", part)]
+            found |= {run: "conflict" for run, state in states if state == "conflict"}
+            found |= {run: "merged" for run, state in states if state != "conflict"}
         return found
 
     def events(self, run: str | None, after: int, most: int, node: str | None = None) -> list[LoggedEvent]:

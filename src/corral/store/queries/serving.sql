@@ -99,6 +99,12 @@ ORDER BY r.id DESC LIMIT :most
 -- name: agents_of_runs
 SELECT run, agent FROM attempts WHERE run IN (:items) GROUP BY run, agent ORDER BY run, min(place)
 
+-- name: merges_of_runs
+SELECT run, state FROM merges WHERE run IN (:items) AND state IN ('merged', 'undoing', 'conflict')
+
+-- name: runs_with_work
+SELECT DISTINCT n.run FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run IN (:items) AND a.changes = 1
+
 -- name: events_of_all
 SELECT seq, run, at, node, attempt, body FROM events WHERE seq > :after ORDER BY seq LIMIT :most
 
