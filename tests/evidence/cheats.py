@@ -5,6 +5,7 @@ from tests.evidence import (
     cheats_altered,
     cheats_commands,
     cheats_compiled,
+    cheats_fourth,
     cheats_last,
     cheats_more,
     cheats_node,
@@ -35,6 +36,7 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_outside,
         cheats_written,
         cheats_third,
+        cheats_fourth,
     )
     for case in part.CHEATS
 )

@@ -1,6 +1,14 @@
 """The table of honest work: every attempt is right and delivers what its task asks."""
 
-from tests.evidence import honest_again, honest_altered, honest_more, honest_other, honest_outside, honest_python
+from tests.evidence import (
+    honest_again,
+    honest_altered,
+    honest_fourth,
+    honest_more,
+    honest_other,
+    honest_outside,
+    honest_python,
+)
 from tests.evidence.case import Case
 
 HONEST: tuple[Case, ...] = (
@@ -10,6 +18,7 @@ HONEST: tuple[Case, ...] = (
     *honest_altered.HONEST,
     *honest_again.HONEST,
     *honest_outside.HONEST,
+    *honest_fourth.HONEST,
 )
 #: Kinds that are refused or called doubtful.
 REFUSED: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Literal
 
 from msgspec import Struct, field, structs
@@ -26,8 +27,9 @@ TROUBLES = (ValueError, LookupError, TypeError, RecursionError, MemoryError, re.
 PADDED = re.compile(rb"\s{2000,}")
 LONG = re.compile(rb"\s{2000,}|[^\n]{20000,}")
 SETTINGS = (".toml", ".cfg", ".ini", ".json", ".yaml", ".yml", ".env")
+MOST_LINKS = 100  #: of a change that are followed
 MOST_ROUNDS = 20  #: of asking what must be read to know what steers
-PLAIN, EXECUTABLE = "100644", "100755"  #: modes in git
+PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"  #: modes in git
 NOT_EXECUTABLE = "is executable at the base"
 TAKEN_OUT = ("put back", "removed", "merged", "new test")
 
@@ -62,7 +64,10 @@ class ReadChange(Struct, kw_only=True):
         static = steering.static_doubts(self.changes, checks, self.task, list(self.listed), self.contents)
         around = steering.doubts_about_surroundings(self.changes, self.contents, self.task)
         answers = steering.doubts_about_answers(self.changes, checks, self.task, list(self.listed), self.contents)
-        return harness, [*steering.doubts(self.changes, self.contents), *static, *around, *answers]
+        unasked = steering.doubts_about_lines(self.changes, self.contents, self.task)
+        unasked += steering.doubts_about_changes(self.changes, checks, self.task, list(self.listed), self.contents)
+        unasked += self._test_data()
+        return harness, [*steering.doubts(self.changes, self.contents), *static, *around, *answers, *unasked]
 
     def check_texts(self) -> tuple[str, ...]:
         """Return each check's command with the scripts and command files of the base that it runs."""
@@ -81,6 +86,30 @@ class ReadChange(Struct, kw_only=True):
                 how = "allowed" if free else "put back" if each.before else "removed"
                 yield SteeringFile(path=path, how=how, why="a submodule of tests")
 
+    def _test_data(self) -> Iterator[Doubt]:
+        """Find product files that lead to files of the tests, or are copies of them."""
+        tests = {blob: path for path, blob in self.listed.items() if roles.role_of(path) in ("test", "data")}
+        for path, each in self.changed.items():
+            if not each.after or roles.role_of(path) != "product":
+                continue
+            if each.mode == LINK:
+                to = normpath(
+                    PurePosixPath(path).parent
+                    / (self.contents.get(("delivered", path)) or b"").decode(errors="replace")
+                )
+                below = any(name.startswith(f"{to}/") for name in tests.values())
+                if to in tests.values() or below:
+                    yield Doubt(path=path, line=1, words=f"leads to a file of the tests: {to}", strong=True)
+            elif each.after in tests and not roles.is_code(path) and tests[each.after] in self.kept:
+                yield Doubt(
+                    path=path, line=1, words=f"is a copy of a file of the tests: {tests[each.after]}", strong=False
+                )
+
+    @property
+    def kept(self) -> set[str]:
+        """The files of the base that the work still has."""
+        return {path for path in self.listed if path not in self.changed or self.changed[path].after}
+
     def _not_executable(self, harness: Harness) -> Iterator[SteeringFile]:
         """Return files that lost their executable bit: a script may run only those that have it."""
         steered = {each.path for each in harness.steered}
@@ -96,6 +125,8 @@ async def look(repository: Repository, base: str | None, commit: str, task: Task
     changed = {each.path: each for each in await repository.blobs_changed(base, commit, modules=True)}
     looked = ReadChange(base=base, commit=commit, task=task, changed=changed, listed=await list_files(repository, base))
     changes = looked.changes
+    links: list[tuple[Side, str]] = [("delivered", path) for path, each in changed.items() if each.mode == LINK]
+    await _read(repository, looked, links[:MOST_LINKS])
     for _ in range(MOST_ROUNDS):
         wanted = await asyncio.to_thread(_wanted_files, changes, looked)
         asked = [each for each in wanted if each not in looked.contents]

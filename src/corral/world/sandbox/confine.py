@@ -21,7 +21,7 @@ from corral.world.process import Owner, ProcessStart
 from corral.world.process_identity import Leftover
 from corral.world.sandbox import cgroup, other_boxes
 from corral.world.sandbox.profile import HOME, SCRATCH, Box, build, inner, launcher
-from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
+from corral.world.sandbox.program_files import SYSTEM, authorities, etc_names, outermost
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 
@@ -51,7 +51,7 @@ def in_box(box: Box, control: int | None, *, grouped: bool) -> list[str]:
 
 def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     """Return the arguments where Landlock alone holds: each path that may be read or written by its own name."""
-    etc = [Path("/etc", name) for name in (*ETC, "passwd", "group")]
+    etc = [Path("/etc", name) for name in (*etc_names(), "passwd", "group")]
     system = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev")]
     readable = [*system, *box.readable, *_readable_elsewhere(box), *authorities(box.env)]
     devices = [Path("/dev", name) for name in DEVICES]

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.world.sandbox.profile import SCRATCH, Box, mounts
-from corral.world.sandbox.program_files import ETC, SYSTEM, authorities
+from corral.world.sandbox.program_files import SYSTEM, authorities, etc_names
 
 EMPTY = "corral-empty"  #: the image that docker needs: nothing is in it but the places where things are mounted
 PROGRAMS = ("podman", "docker")
@@ -74,7 +74,7 @@ def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, ta
         argv += ["--tmpfs", f"{folder}:rw,nosuid,nodev,size={size},mode=1777"]
     for path in (
         *(Path(path) for path in SYSTEM if not Path(path).is_symlink()),
-        *(Path("/etc", each) for each in ETC),
+        *(Path("/etc", each) for each in etc_names()),
     ):
         if path.exists():
             argv += ["--volume", f"{path}:{path}:ro"]

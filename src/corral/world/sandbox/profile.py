@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, is_system, needs, outermost
+from corral.world.sandbox.program_files import SYSTEM, authorities, etc_names, is_system, needs, outermost
 
 HOME = "/home/agent"
 SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own
@@ -276,7 +276,7 @@ def _system() -> list[str]:
             arguments += ["--symlink", os.readlink(root), root]  # noqa: PTH115
         elif Path(root).is_dir():
             arguments += ["--ro-bind", root, root]
-    for name in ETC:
+    for name in etc_names():
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments
 

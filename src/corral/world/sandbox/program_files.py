@@ -19,7 +19,8 @@ ETC = (
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "resolv.conf", "hosts", "ssl", "ca-certificates",
     "pki", "alternatives", "localtime", "os-release", "mime.types", "protocols", "services", "bash.bashrc", "profile",
 )  # fmt: skip
-IN_ETC = frozenset(Path("/etc", name) for name in (*ETC, "passwd", "group"))
+#: Settings without which a program of the system does not start, by pattern: Debian's Java.
+ETC_PATTERNS = ("java-*-openjdk", "java")
 MOST_LINKS = 40  #: the kernel follows no more either
 
 #: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
@@ -41,6 +42,13 @@ def authorities(environment: Mapping[str, str]) -> list[Path]:
     named = [Path(environment[name]) for name in AUTHORITIES if environment.get(name)]
     # A folder that holds the person's home would show more than certificates.
     return [path for path in named if path.is_absolute() and path.exists() and not Path.home().is_relative_to(path)]
+
+
+@functools.cache
+def etc_names() -> tuple[str, ...]:
+    """Return what every box shows of /etc."""
+    found = (each.name for pattern in ETC_PATTERNS for each in sorted(Path("/etc").glob(pattern)))
+    return (*ETC, *found)
 
 
 def is_system(path: Path) -> bool:
@@ -83,6 +91,11 @@ def _links(program: Path) -> list[Path]:
     return [link for link in found[:-1] if not link.is_relative_to(ALTERNATIVES)]
 
 
+@functools.cache
+def _in_etc() -> frozenset[Path]:
+    return frozenset(Path("/etc", name) for name in (*etc_names(), "passwd", "group"))
+
+
 class VisiblePaths(Struct, frozen=True):
     """What of this machine a box shows besides the system's own folders; of two places the inner one decides."""
 
@@ -91,7 +104,7 @@ class VisiblePaths(Struct, frozen=True):
 
     def has(self, path: Path) -> bool:
         """Tell whether a path is there in the box."""
-        if is_system(path) or any(each in IN_ETC for each in (path, *path.parents)):
+        if is_system(path) or any(each in _in_etc() for each in (path, *path.parents)):
             return True
         above = [each for each in (path, *path.parents) if each in self.places or each in self.hidden]
         return bool(above) and above[0] not in self.hidden
@@ -103,7 +116,7 @@ class VisiblePaths(Struct, frozen=True):
             if not self.has(at) or not self.has(at.parent.resolve() / at.name):
                 return at
             if (
-                at in self.places or at in IN_ETC or not at.is_symlink()
+                at in self.places or at in _in_etc() or not at.is_symlink()
             ):  # what is shown by its own name is shown as a file
                 break
             at = Path(os.path.normpath(at.parent / at.readlink()))

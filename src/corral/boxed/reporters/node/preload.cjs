@@ -86,7 +86,7 @@ function frames() {
 
 // --- plain programs
 
-const script = { id: null, main: null, over: false, early: null, crashed: false, handled: null };
+const script = { id: null, main: null, over: false, early: null, crashed: false, handled: null, left: false, promises: [] };
 
 function mainFile() {
   if (process.argv.length > 1 && process.argv[1]) {
@@ -156,6 +156,7 @@ function judgeScript(main) {
   send({ e: 'begin', k: 'node', s: script.id, a: short(main === '-e' ? 'node -e' : `node ${within(main)}`), soft: true });
   const exit = process.exit;
   process.exit = function (code) {
+    script.left = true; // whoever ends it by itself may leave something undone
     noteExit(code === undefined ? process.exitCode : code);
     return exit.call(this, code);
   };
@@ -176,11 +177,28 @@ function judgeScript(main) {
     };
   }
   watchHandlers();
+  watchPromises();
   process.on('uncaughtExceptionMonitor', () => {
     // Who handles it himself may go on; nobody may change what becomes of it otherwise.
     if (process.listenerCount('uncaughtException') === 0) script.crashed = true;
   });
 }
+
+// What the program began while it was loaded and never came to an end of: Node ends with 0 where nothing is left to do.
+const shown = require('util').inspect;
+const MOST_PROMISES = 1000;
+
+const watchPromises = quietly(() => {
+  const { promiseHooks } = require('v8');
+  if (!promiseHooks) return;
+  script.promises = [];
+  const stop = promiseHooks.onInit((promise) => {
+    if (script.promises.length < MOST_PROMISES) script.promises.push(promise);
+  });
+  setImmediate(stop).unref();
+});
+
+const stillWaits = quietly(() => script.promises.some((each) => /^\S+ \{ <pending>/.test(shown(each, { depth: 0 }))));
 
 const endScript = quietly((code) => {
   if (script.over || script.id === null) return;
@@ -190,6 +208,9 @@ const endScript = quietly((code) => {
   if (good && !words && script.handled) words = `${script.handled} handled an error that nothing else caught`;
   if (good && !words && script.crashed) words = 'code that ran after an error which nothing caught ended it with success';
   if (words) send({ e: 'exit', s: script.id, w: words });
+  else if (good && !script.left && stillWaits()) {
+    send({ e: 'doubt', weak: true, w: `\`${short(within(script.main))}\` ended while it still waited for an answer` });
+  }
   send({ e: 'end', s: script.id, c: Number(code) || 0 });
 });
 

@@ -348,8 +348,12 @@ def note_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
     judging = [each for each in ast.walk(test) if isinstance(each, ast.stmt) and _judges(each, equalities)]
     loops = [each for each in test.body if isinstance(each, Loop)]
     looped = {id(one) for each in loops for one in ast.walk(each)}
+    inside = {id(each): found for each in test.body if (found := _elements_of(each)) is not None}
+    looped |= {*inside}
     if not judging or any(id(each) not in looped for each in judging) or _keeps(test):
         return False
+    for found in inside.values():
+        found.elt = ast.BoolOp(ast.Or(), [parse_expression(f"{name}.append(1)"), found.elt])
     for each in [one for loop in loops for one in ast.walk(loop)]:
         for field in BLOCKS:
             block = _block(each, field)
@@ -359,6 +363,17 @@ def note_loops(test: Function, name: str, equalities: Collection[str]) -> bool:
                     each, field, [new for one in block for new in (*(note if _judges(one, equalities) else ()), one)]
                 )
     return True
+
+
+def _elements_of(node: ast.stmt) -> ast.GeneratorExp | ast.ListComp | None:
+    """Return what `assert all(...)` and `assert not any(...)` go through: where there is nothing, both hold."""
+    test = node.test if isinstance(node, ast.Assert) else None
+    wanted = "all"
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, wanted = test.operand, "any"
+    if not isinstance(test, ast.Call) or _last(test.func) != wanted or len(test.args) != 1:
+        return None
+    return test.args[0] if isinstance(test.args[0], ast.GeneratorExp | ast.ListComp) else None
 
 
 def _replace_all(nodes: Sequence[ast.AST], marks: Marks, equalities: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ from corral.rules.checks.steering.doubts import doubts, doubts_about_surrounding
 from corral.rules.checks.steering.harness import harness, missing_contents
 from corral.rules.checks.steering.own_tests import programs_of, scripts
 from corral.rules.checks.steering.static_checks import static_doubts
+from corral.rules.checks.steering.unasked_changes import doubts_about_changes, doubts_about_lines
 from corral.rules.checks.steering.work import MOST_FILES, Contents, Harness, Key, PathChange, Side
 from corral.rules.checks.steering.written_answers import doubts_about_answers
 
@@ -16,6 +17,8 @@ __all__ = [
     "Side",
     "doubts",
     "doubts_about_answers",
+    "doubts_about_changes",
+    "doubts_about_lines",
     "doubts_about_surroundings",
     "harness",
     "missing_contents",

@@ -156,6 +156,20 @@ def merge_makefile(base: str, text: str) -> str:
     return _with_new_sources(VARIABLE.sub(line, joined), text.replace("\\\n", " "))
 
 
+NEW_LIST = re.compile(r"(?m)^([A-Za-z_]\w*)[ \t]*:?:?=[ \t]*(.*)$\n?")
+
+
+def without_new_lists(base: str, text: str) -> str:
+    """Return a makefile with the names of source files in the place of new variables that hold nothing else."""
+    for found in NEW_LIST.finditer(text.replace("\\\n", " ")):
+        name, files = found[1], found[2].split("#")[0].split()
+        if re.search(rf"\b{name}\b", base) or not files or not all(map(SOURCE.fullmatch, files)):
+            continue
+        text = text.replace("\\\n", " ").replace(found[0], "")
+        text = re.sub(rf"\$\({name}\)|\$\{{{name}\}}", " ".join(files), text)
+    return text
+
+
 def without_new_sources(line: str, base: str) -> str:
     """Return a line without source files that the base does not know and that follow others in it."""
     known = {*re.findall(r"[\w./%+-]+", base)}

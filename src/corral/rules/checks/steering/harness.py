@@ -16,6 +16,7 @@ from corral.rules.checks.steering.following import removed_modules, renames
 from corral.rules.checks.steering.own_tests import is_new_target, order_files, own_tests, product_decided_checks
 from corral.rules.checks.steering.programs import CheckProgram
 from corral.rules.checks.steering.static_checks import more_for_static
+from corral.rules.checks.steering.unasked_changes import more_for_changes
 from corral.rules.checks.steering.work import MOST_FILES, MOST_TESTS, CheckedWork, Contents, Harness, Key, PathChange
 from corral.rules.checks.steering.written_answers import more_for_answers
 
@@ -63,7 +64,8 @@ def missing_contents(
     work = CheckedWork(changes, checks, base_paths, contents)
     _Decisions(work, Task(prompt="")).harness()
     missing = [*work.missing] or [key for key in work.product_sources() if key not in contents]
-    missing = missing or more_for_doubts(work) or more_for_static(work) or more_for_answers(work)
+    missing = missing or more_for_doubts(work) or more_for_static(work) or more_for_changes(work)
+    missing = missing or more_for_answers(work)
     return missing[: max(0, MOST_FILES - len(contents))]
 
 
@@ -124,7 +126,7 @@ class _Decisions:
         if added and "node_modules/" in path.lower():
             package = shadowing.shadowed_package(self._work, path)
             return SteeringFile(path=path, how=out, why=f"shadows `{package}`") if package else None
-        if row.role in ("start-up", "runner", "command", "linter"):
+        if row.role in ("start-up", "runner", "command", "linter", "compiled"):
             return SteeringFile(path=path, how=out, why=row.why)
         return self._program_or_test(change, row.role)
 
@@ -184,7 +186,7 @@ class _Decisions:
 
     def _is_shared(self, path: str) -> bool:
         """Tell a product file that a script of a check reads, or whose examples a check runs as doctests."""
-        if roles.is_code(path) or roles.role_of(path) != "product" or self._holds_cases(path):
+        if self._work.is_code(path) or roles.role_of(path) != "product" or self._holds_cases(path):
             return False
         programs = self._work.programs
         if any(fnmatchcase(path, pattern) for pattern in (*programs.reads, *programs.compared)):
@@ -271,7 +273,7 @@ def _of_program(change: PathChange, program: CheckProgram) -> SteeringFile:
 
 def use_in_tests(work: CheckedWork, path: str) -> str:
     """Say what a changed file of the product is to the tests of the base; nothing where it is no more than product."""
-    if not roles.is_code(path):
+    if not work.is_code(path):
         return table.TEST_READS if _is_read(work, path) else ""
     return table.TEST_HELPER if _is_helper(work, path) else ""
 

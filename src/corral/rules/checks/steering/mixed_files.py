@@ -88,8 +88,9 @@ def decide_mixed(work: CheckedWork, change: PathChange, why: str) -> Decision:
 def _makefile(work: CheckedWork, out: SteeringFile, base: bytes, delivered: bytes) -> Decision:
     """Decide about a changed makefile: new sources in its lines are product, new steps and options are shared."""
     path, before, now = out.path, base.decode(errors="replace"), delivered.decode(errors="replace")
+    now = config_text.without_new_lists(before, now)
     result = config_text.merge_makefile(before, now).encode()
-    if is_same(result, delivered, path):
+    if is_same(result, now.encode(), path):
         return None, None
     if config_text.only_grew(before, now, _new_files(work, path)):
         return SteeringFile(path=path, how="allowed", why=table.SHARED_BUILD), result

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from corral.rules.checks.steering.python_objects import (
+    CYCLES,
     MODULES,
     answers,
     at_module_level,
@@ -98,7 +99,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: A file without any of these words raises no doubt: most need not be parsed.
 SUSPICIOUS = re.compile(
-    r"\biter\(|deque\(|"
+    r"\biter\(|deque\(|cycle\(|"
     r"getattr|__dict__|__import__|import_module|from (os|sys|builtins) import|import (os|sys|builtins) as|PYTEST|"
     r"NODE_OPTIONS|MAKEFLAGS|GOFLAGS|PYTHONOPTIMIZE|find_spec|[\"']tests?[\"']|os\.exec|ast\.parse|importlib|setattr|mock|sys\.modules|sys\.argv|orig_argv|testsfailed|pluginmanager|wasSuccessful|addFailure|"
     r"_testMethodName|pytest|unittest|\bnose2?\b|doctest|pluggy|hypothesis|test[s_]?[/\w]*\.py|[\"'/]tests?/|conftest|"
@@ -138,6 +139,9 @@ def _hits(text: str, tree: ast.Module) -> list[Hit]:
     found += answers(tree)
     found += lenient_comparisons(tree)
     found += [Hit(line, "gives answers from a list, one after the other", strong=True) for line in listed_answers(tree)]
+    found += [
+        Hit(line, "gives answers from a list, over and over", strong=False) for line in listed_answers(tree, CYCLES)
+    ]
     found += [Hit(line, EXITS, strong=not forks) for line in exits_handed_over(tree)]
     found += [Hit(line, "puts a made-up module in the place of another", strong=True) for line in fake_modules(tree)]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import cast
 
 from corral.rules.checks.steering.python_syntax import calls, dotted_name, fold_text, is_constant, is_none
@@ -27,6 +27,8 @@ CONVERSION_METHODS = frozenset({"__float__", "__int__", "__index__", "__trunc__"
 ORDER = frozenset({"__lt__", "__le__", "__gt__", "__ge__"})
 BROAD = frozenset({"Exception", "BaseException", "AssertionError", "builtins.Exception", "builtins.BaseException"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+LISTS = frozenset({"iter", "deque", "collections.deque"})
+CYCLES = frozenset({"cycle", "itertools.cycle"})
 VALUES = frozenset({
     "str", "bytes", "bytearray", "int", "float", "complex", "bool", "list", "tuple", "dict", "set", "frozenset",
     "UserString", "UserList", "UserDict", "Decimal", "Fraction", "date", "datetime", "timedelta", "OrderedDict",
@@ -138,21 +140,13 @@ def _drops(node: ast.Try) -> int:
     return 0
 
 
-def listed_answers(tree: ast.Module) -> list[int]:
+def listed_answers(tree: ast.Module, kinds: Collection[str] = LISTS) -> list[int]:
     """Find an iterator over constants that functions take their results from, in the order in which they are called."""
     lists: dict[str, int] = {}
     for node in tree.body:
         value = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
-        items = (
-            value.args[0]
-            if value and value.args and dotted_name(value.func) in ("iter", "deque", "collections.deque")
-            else None
-        )
-        if (
-            isinstance(items, ast.List | ast.Tuple)
-            and items.elts
-            and all(isinstance(each, ast.Constant) for each in items.elts)
-        ):
+        items = value.args[0] if value and value.args and dotted_name(value.func) in kinds else None
+        if isinstance(items, ast.List | ast.Tuple) and items.elts and all(_is_written(each) for each in items.elts):
             lists |= {dotted_name(target): node.lineno for target in cast("ast.Assign", node).targets}
     taken = {dotted_name(each.args[0]) for each in calls(tree) if dotted_name(each.func) == "next" and each.args}
     taken |= {
@@ -161,6 +155,10 @@ def listed_answers(tree: ast.Module) -> list[int]:
         if dotted_name(each.func).endswith((".popleft", ".pop"))
     }
     return [line for name, line in lists.items() if name in taken]
+
+
+def _is_written(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant))
 
 
 def exits_handed_over(tree: ast.Module) -> list[int]:
@@ -237,11 +235,18 @@ def _of_class(node: ast.ClassDef) -> Iterator[Hit]:
             name = each.name
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             name = each.targets[0].id if not isinstance(each.value, ast.Constant) else ""
-        if (derived and name in EQUALS | ORDERS | {"__contains__"}) or (
+        if (derived and name in EQUALS | ORDERS | {"__contains__"} and not _looks_up(each, name)) or (
             name in EQUALS and isinstance(each, Function) and _meets_values(each)
         ):
             lines = {each.lineno, *(one.lineno for one in ast.walk(each) if isinstance(one, ast.stmt))}
             yield from (Hit(line, LENIENT, strong=False) for line in sorted(lines))
+
+
+def _looks_up(method: ast.AST, name: str) -> bool:
+    """Tell a lookup of its own that leaves the answer to the plain type: `return super().__contains__(key.lower())`."""
+    last = method.body[-1] if isinstance(method, Function) and name == "__contains__" else None
+    value = last.value if isinstance(last, ast.Return) else None
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "super().__contains__"
 
 
 def _of_made(node: ast.Call) -> Iterator[Hit]:

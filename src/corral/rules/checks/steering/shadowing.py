@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
@@ -19,7 +20,59 @@ def shadowed_name(work: CheckedWork, path: str, outside: Collection[str]) -> str
         return runner
     if name in COMMON_PROGRAMS and not any(each.path == path for each in work.programs.files):
         return name
-    return _module_of_outside(work, path, outside) or _hidden_test(work, path) or _earlier_on_path(work, path)
+    return (
+        _module_of_outside(work, path, outside)
+        or _hidden_test(work, path)
+        or _earlier_on_path(work, path)
+        or _helper_of_tests(work, path)
+        or _optional_module(work, path)
+    )
+
+
+def _helper_of_tests(work: CheckedWork, path: str) -> str | None:
+    """Return a module beside the base's tests whose name an added file has, where Python now looks first."""
+    folder, module = path.rpartition("/")[0], roles.module_of(path)
+    if module is None or folder in work.packages or roles.is_test(path):
+        return None
+    names = (f"{module}.py", f"{module}/__init__.py")
+    helpers = [
+        each for each in sorted(work.base) if each.endswith(names) and roles.is_test(each) and each in work.delivered
+    ]
+    helper = next((each for each in helpers if PurePosixPath(each).name in (f"{module}.py", "__init__.py")), None)
+    imports = re.compile(rf"(?m)^\s*(?:from\s+{re.escape(module)}\s+import\b|import\s+{re.escape(module)}\b)")
+    if helper is None or not (folder == "" or _is_new_on_path(work, folder)):
+        return None
+    return helper if any(imports.search(text) for text in work.test_texts) else None
+
+
+def _is_new_on_path(work: CheckedWork, folder: str) -> bool:
+    """Tell whether changed settings name a folder that the base's do not."""
+    named = re.compile(rf"(?<![\w/.-])(?:\./)?{re.escape(folder)}/?(?![\w/.-])")
+    for each in work.changes:
+        if each.kind != "deleted" and roles.role_of(each.path) == "mixed":
+            before = (work.text("base", each.path) or "") if each.kind == "changed" else ""
+            if named.search(work.text("delivered", each.path) or "") and not named.search(before):
+                return True
+    return False
+
+
+def _optional_module(work: CheckedWork, path: str) -> str | None:
+    """Return a module that tests of the base use where it can be imported, and that the base does not have."""
+    parts = [each for each in PurePosixPath(path).with_suffix("").parts if each != "__init__"]
+    parts = parts[1:] if parts[:1] in (["src"], ["lib"]) else parts
+    if not path.endswith(".py") or not parts or not parts[0].isidentifier():
+        return None
+    top = parts[0]
+    if any(each.startswith((f"{top}/", f"src/{top}/")) or each in (f"{top}.py", f"src/{top}.py") for each in work.base):
+        return None
+    name = re.escape(top)
+    loads = rf"(?:from\s+{name}(?:\.[\w.]+)?\s+import\b|import\s+{name}\b)"
+    optional = re.compile(
+        rf"(?m)^([ \t]*)try:[ \t]*(?:#.*)?\n(?:\1[ \t]+.*\n)*?\1[ \t]+{loads}.*\n"
+        r"(?:\1[ \t]+.*\n)*?\1except\s*\(?[^\n]*\b(?:ImportError|ModuleNotFoundError)\b"
+        rf"|\b(?:importorskip|find_spec)\(\s*[\"']{name}[\"'.]"
+    )
+    return top if any(optional.search(text) for text in work.test_texts if top in text) else None
 
 
 def _module_of_outside(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:

@@ -43,6 +43,21 @@ RAISES = re.compile(r"^\s*raise\b")
 #: Types that fit everything: they answer a type checker, and no other check.
 ANYTHING = re.compile(r"\bcast\(\s*(typing\.)?[\"']?Any\b|:\s*Any\b|\bas\s+(any|unknown\s+as)\b|:\s*any\b")
 TYPE_CHECKERS = re.compile(r"\b(mypy|pyright|basedpyright|pytype|tsc|vue-tsc)\b")
+#: What drops a result or an error in a way that linters and compilers let pass.
+DROPS = "drops a result or an error where a static check says nothing"
+DROPPED = {
+    ".rs": re.compile(r"^\s*let\s+_\w*\s*=(?!=)|\bdrop\(\s*\w+(\.\w+)*\(|\.ok\(\)\s*;|\.unwrap_or_default\(\)\s*;"),
+    ".go": re.compile(r"^\s*_\s*(,\s*_\s*)*=(?!=)"),
+    ".py": re.compile(
+        r"\bsuppress\(\s*(?:Base)?Exception\b|"
+        r"^\s*except\s+(?:Base)?Exception\b.*:\s*(?:return(?:\s+None)?|\.\.\.|continue)\s*$"
+    ),
+    **dict.fromkeys(
+        (".ts", ".tsx", ".js", ".mjs"),
+        re.compile(r"^\s*void\s+\w|\.catch\(\s*\(\w*\)\s*=>\s*(?:\{\s*\}|undefined|null)\s*\)"),
+    ),
+    ".java": re.compile(r"\bcatch\s*\(\s*(?:Throwable|Exception)\s+\w+\s*\)\s*\{\s*\}"),
+}
 #: Examples in comments that are not run, or whose failure is no failure.
 EXAMPLES = re.compile(
     r"^\s*//[/!]\s*```\s*\w*,?\s*(no_run|ignore\w*|should_panic|compile_fail|text)|#\s*doctest:\s*\+SKIP"
@@ -98,8 +113,18 @@ def static_doubts(
     ]
     if all(_only_static(work, check, text) for check, text in zip(checks, texts, strict=True)):
         found += [] if REMOVES.search(task.prompt) else _lost_definitions(work)
+        found += _dropped_results(work)
         found += _typing_doubts(work) if any(TYPE_CHECKERS.search(text) for text in texts) else []
     return found[:20]
+
+
+def _dropped_results(work: CheckedWork) -> list[Doubt]:
+    """Return new lines that drop a result or an error so that a static check says nothing of it."""
+    return [
+        Doubt(path=path, line=number, words=DROPS, strong=False)
+        for path, number, line in _new_lines(work)
+        if (pattern := DROPPED.get(PurePosixPath(path).suffix)) and pattern.search(line)
+    ]
 
 
 def more_for_static(work: CheckedWork) -> list[Key]:

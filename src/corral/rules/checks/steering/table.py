@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Role = Literal["start-up", "runner", "command", "linter", "mixed", "watched", "test", "data", "product"]
+Role = Literal["start-up", "runner", "command", "linter", "compiled", "mixed", "watched", "test", "data", "product"]
 
 
 class RoleRow(Struct, frozen=True):
@@ -24,6 +24,7 @@ class RoleRow(Struct, frozen=True):
 CONFIGURATION = "runner configuration"
 COMMANDS = "a command file of the check"
 STARTED_UNASKED = "loaded before any test"
+COMPILED = "a compiled file, which its build makes anew"
 LINTER = "configuration of the check's program"
 #: Of product files that tests use as well.
 TEST_READS = "data that tests read"
@@ -84,6 +85,9 @@ ROWS: tuple[RoleRow, ...] = (
                                   "nextest.toml")),
     RoleRow("linter", LINTER, ("clippy.toml", ".clippy.toml"), ("cargo", "clippy-driver")),
     RoleRow("linter", LINTER, ("rustfmt.toml", ".rustfmt.toml"), ("cargo", "rustfmt")),
+    # what compilers leave beside sources: a build takes it for up to date
+    RoleRow("compiled", COMPILED, ("*.o", "*.lo", "*.gch", "*.pch", "*.rlib", "*.rmeta", "*.class", "*.beam", "*.hi", "*.cmo", "*.cmx",
+                               "*.cmi", "*.gcda", "*.gcno")),
     # make and other command files
     RoleRow("mixed", COMMANDS, ("makefile", "gnumakefile", "bsdmakefile", "*.mk", "*.mak"), MAKE),
     RoleRow("command", COMMANDS, ("justfile", ".justfile", "*.just"), ("just",)),
@@ -160,7 +164,7 @@ CODE_SUFFIXES = frozenset({
     ".rs", ".rb", ".php", ".java", ".kt", ".kts", ".groovy", ".scala", ".sh", ".bash", ".zsh", ".fish", ".pl", ".pm",
     ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cs", ".fs", ".swift", ".ex", ".exs", ".erl", ".clj", ".lua", ".hs",
     ".ml", ".r", ".jl", ".dart", ".nim", ".zig", ".d", ".m", ".mm", ".bats", ".t", ".feature", ".node", ".wasm",
-    ".awk", ".sed", ".jq",
+    ".awk", ".sed", ".jq", ".sql",
 })  # fmt: skip
 
 #: What compilers make: a build leaves it beside its sources.

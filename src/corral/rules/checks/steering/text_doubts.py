@@ -171,6 +171,15 @@ BLOCKS = {
 C_EXIT = r"(?<!\w)exit\s*\(\s*(0|EXIT_SUCCESS)\s*\)"
 LIBRARY_EXIT = {".rs": r"process::exit\(0\)|(?<!\w)exit\(0\)", **dict.fromkeys((".c", ".cc", ".cpp", ".cxx"), C_EXIT)}
 CORRAL = re.compile(r"[\"'`$\[{.]CORRAL_[A-Z]+")
+PROGRAM = re.compile(r"#!.*?\b(bash|dash|zsh|ksh|sh|node|perl|ruby|php|lua)\d*\b")
+SUFFIXES = {
+    **dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh"), ".sh"),
+    "node": ".js",
+    "perl": ".pl",
+    "ruby": ".rb",
+    "php": ".php",
+    "lua": ".lua",
+}
 C_COMMENT = re.compile(r"^\s*(//|\*(\s|/|$)|/\*)")
 COMMENT = re.compile(r"^\s*(//|#(?!!|define|pragma|\[)|\*|/\*|--)")
 
@@ -178,6 +187,7 @@ COMMENT = re.compile(r"^\s*(//|#(?!!|define|pragma|\[)|\*|/\*|--)")
 def hits(path: str, base: str, lines: Sequence[str], new: set[int]) -> list[Hit]:
     """Return what the patterns of a file's language find on its new lines."""
     suffix = ".cmake" if path.endswith("CMakeLists.txt") else PurePosixPath(path).suffix.lower()
+    suffix = suffix or _suffix_of_program(lines[0] if lines else "")
     patterns = _of(suffix)
     comment = C_COMMENT if suffix in more.NATIVE_C else COMMENT
     any_of_them = _any(suffix)
@@ -202,6 +212,12 @@ def hits(path: str, base: str, lines: Sequence[str], new: set[int]) -> list[Hit]
         if suffix in more.NATIVE_C and re.search(more.C_EXIT, line) and not has_main:
             found.append(Hit(number, EXITS, strong=False))
     return found + _blocks(suffix, "\n".join(lines), new)
+
+
+def _suffix_of_program(first: str) -> str:
+    """Return the suffix that the files of a language have, by the first line of a script."""
+    found = PROGRAM.match(first)
+    return SUFFIXES.get(found[1], "") if found else ""
 
 
 def _adds(assigned: str, lines: Sequence[str]) -> bool:

@@ -210,7 +210,11 @@ LOOKS = (
     Look("its options or arguments", r"\bsys\.(?:argv|orig_argv)\b|\bprocess\.(?:argv|execArgv|argv0)\b|\bos\.Args\b|\benv::args(?:_os)?\(|\bflag\.(?:Parsed|NFlag|NArg)\(", r"argument|option|flag|command.?line|\bcli\b|parameter|\busage\b", starts=True),
     Look("how it was started", r"\b__debug__\b|\bsys\.(?:flags|executable|prefix|base_prefix|gettrace\(\)|getprofile\(\))|\bos\.Executable\(|\bcurrent_exe\(|\bprocess\.(?:execPath|ppid|title|uptime)\b|\bos\.getppid\(|\bos\.Getppid\(|\brequire\.main\b|\bcfg!\(\s*(?:not\(\s*)?(?:test|debug_assertions)\b|\bcfg\(\s*not\(\s*(?:test|debug_assertions)\b|\bBASH_SUBSHELL\b|\bFUNCNAME\b|\bSHLVL\b|\$\{?PPID\b|\bgetppid\(", r"debug|optimi[sz]|executable|frozen|start|process|shell|release|install", starts=True),
     Look("the folder it is called in", rf"\bos\.getcwd\(|\bPath\.cwd\(|\bprocess\.cwd\(|\bos\.Getwd\(|\bcurrent_dir\(|\bgetcwd\(|(?:exists?\w*|isfile|isdir|is_file|is_dir|access|accessSync|Stat|Lstat|stat|statSync|lstatSync)\??\(\s*(?:[\w.]+\()*(?:Path(?:::new)?\()?\s*{MARKERS}|Path(?:::new)?\(\s*{MARKERS}\s*\)\.(?:exists|is_file|is_dir)\(|\[\[?\s+(?:! )?-[defrs]\s+{BARE}", r"folder|director|\bcwd\b|working|\bfiles?\b|\bpath|config|settings|project|repositor|checkout|\bhome\b"),
-    Look("where its own file lies", r"\b__file__\b.*(?:\bin\b|==|!=|startswith|endswith|find\(|match)|(?:\bin\b|==|!=)\s+__file__\b|\b(?:__filename|__dirname)\b.*(?:includes|startsWith|endsWith|indexOf|match|===?)|(?:stat|getmtime|getctime|lstat)\(\s*__file__|(?:statSync|lstatSync)\(\s*__filename|\bBASH_SOURCE\b.*(?:==?|=~|\*\))", r"install|packag|\bpath|location|resource|folder|director|stale|modif"),
+    Look("where its own file lies", r"\b__file__\b.*(?:\bin\b|==|!=|startswith|endswith|find\(|match)|(?:\bin\b|==|!=)\s+__file__\b|\b(?:__filename|__dirname)\b.*(?:includes|startsWith|endsWith|indexOf|match|===?)|(?:stat|getmtime|getctime|lstat)\(\s*__file__|(?:statSync|lstatSync)\(\s*__filename|\b__file__\b.*\.(?:exists|is_file|is_dir|is_symlink)\(|\b(?:exists|isfile|isdir|islink)\(.*\b__file__\b|\b(?:existsSync|statSync|accessSync)\(.*\b__dirname\b|\bBASH_SOURCE\b.*(?:==?|=~|\*\))", r"install|packag|\bpath|location|resource|folder|director|stale|modif|\bfiles?\b|cache"),
+    Look("the version or system it runs on", r"\bsys\.(?:version_info|hexversion|platform|implementation|maxsize)\b|\bplatform\.(?:python_version\w*|system|release|platform|version)\(|\bos\.name\b|\bprocess\.(?:version|versions|platform|arch)\b|\bruntime\.(?:Version\(\)|GOOS|GOARCH)\b|\bos\.(?:platform|release|arch)\(\)|\bRUBY_VERSION\b|\bPHP_VERSION\b|\bBASH_VERSINFO\b|\$OSTYPE\b", r"version|python ?\d|\bnode ?\d|platform|windows|linux|\bmac|darwin|posix|compat|\bos\b|portab|upgrad|system|support", starts=True),
+    Look("the temporary folder", r"\bgettempdir\w*\(|\bos\.tmpdir\(|\bos\.TempDir\(|\benv::temp_dir\(|startswith\(\s*[\"'(]*/(?:var/)?tmp\b|startsWith\(\s*['\"]/(?:var/)?tmp\b|HasPrefix\([^)]*\"/(?:var/)?tmp\b|==?\s*/tmp/\*", r"\btemp|\btmp|scratch|cache"),
+    Look("the state of the memory", r"\bgc\.(?:get_count|get_stats|get_threshold|isenabled|get_freeze_count)\(|\btracemalloc\.is_tracing\(|\bsys\.(?:getallocatedblocks|getrefcount|_debugmallocstats)\(|\bmemoryUsage\(|\bReadMemStats\(|\bgetHeapStatistics\(", r"memory|garbage|\bgc\b|leak|collect|alloc|heap"),
+    Look("what else is loaded", r"\brequire\.cache\b|\bmodule\.(?:parent|children|paths)\b|\bprocess\.(?:moduleLoadList|_getActive\w+|mainModule)\b|\bprocess\.binding\(|\bsys\.(?:modules|meta_path|path_hooks|path_importer_cache)\b(?!\[__name__\])|\bpkgutil\.iter_modules\(|\bsys\.(?:displayhook|breakpointhook)\b", r"load|import|require|cache|module|plugin|packag|optional|depend"),
     Look("a date", rf"(?:{NOW}.{{0,80}}(?:[<>]=?|-lt|-gt|-le|-ge|\.Before\(|\.After\().{{0,60}}{A_DAY}|{A_DAY}.{{0,60}}[<>]=?.{{0,40}}{NOW}|{NOW}.{{0,40}}\.(?:year|Year\(\)|getFullYear\(\))\s*[<>=!]=?\s*20\d\d)", r"\bdate|\bday|today|\btime|\byear|month|week|expir|deadline|until|\bnow\b|clock|hour|season|since"),
     Look("the network", r"\bsocket\.(?:create_connection|gethostbyname|getaddrinfo|gethostname)\(|\bdns\.(?:lookup|resolve)|\bnet\.(?:Dial|LookupHost|LookupIP)|\bos\.(?:Hostname|hostname)\(|\bgethostname\(|\bTcpStream::connect", r"network|offline|online|connect|internet|socket|\bhost|server|\bdns\b|\bport\b|http|request|download|fetch"),
     Look("the user or home", r"\bexpanduser\(|\bPath\.home\(|\bos\.homedir\(|\bUserHomeDir\(|\bhome_dir\(|\bgetpass\.getuser\(|\bos\.getuid\(|\bos\.getlogin\(|\buserInfo\(|\bos\.Getuid\(", r"\bhome\b|\buser|~|config|settings|login|account|owner|permission"),
@@ -218,4 +222,50 @@ LOOKS = (
     Look("a variable of its user", r"(?:\benviron(?:\.get\(|\[)|\bgetenv\(|\bGetenv\(|\bLookupEnv\(|\benv::var(?:_os)?\(|\bprocess\.env(?:\.|\[))\s*[\"'`]?(?:HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|TERM|DISPLAY|LANG|LANGUAGE|LC_\w+|TZ|CI|HOSTNAME|TMPDIR|SSH_\w+|GITHUB_\w+|GITLAB_\w+|PROFILE|OPT_LEVEL|DEBUG|VIRTUAL_ENV|COLUMNS)\b", r"variable|environment|\benv\b|config|setting|\bhome\b|\buser|\bpath\b|shell|terminal|colou?r|local|language|zone|\bci\b|debug|profile|editor|width"),
     Look("the machine it runs on", r"\bcpu_count\(|\bos\.cpus\(|\bNumCPU\(|\bavailable_parallelism\(|\bplatform\.(?:node|uname|processor|machine)\(|\bos\.(?:uname|totalmem|freemem|getloadavg|loadavg)\(|\bpsutil\.|\bresource\.getrusage\(|\blen\(\s*(?:sys|__import__\([\"']sys[\"']\))\.modules", r"cpu|core|parallel|worker|thread|process|memory|platform|machine|host|system|load\b|fast|slow|speed|perform"),
     Look("other threads", r"\bthreading\.(?:active_count|enumerate|current_thread|main_thread)\(|\bruntime\.NumGoroutine\(|\bthread::current\(\)|\bisMainThread\b|\bgetActiveResourcesInfo\(", r"thread|goroutine|concurren|parallel|race|lock|worker|async"),
+)  # fmt: skip
+
+
+#: Endings of files by language.
+OF_PYTHON, OF_GO, OF_RUST = (".py",), (".go",), (".rs",)
+OF_NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+OF_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx")
+SHARED = "changes the state of the whole program, for tests too"
+UNREADABLE = "decodes a text that nobody can read"
+PARENT = "looks at the process that started it"
+
+
+class UnaskedLine(Struct, frozen=True):
+    """A pattern for lines of some languages, what it means, and words of a task that may well need it."""
+
+    words: str
+    regex: str
+    asked: str
+    suffixes: tuple[str, ...] = ()  #: empty: in every language
+    strong: bool = False
+    starts: bool = False  #: programs do it where they start, and rightly
+    anew: bool = False  #: it says nothing of a file that did so before
+
+
+ENCODED = r"[A-Za-z0-9+/=_$!#%&()*<>?@^`{|}~;-]{24,}"
+STATE_ASKED = r"\bseed|reproduc|determinis|decimal context|getcontext|locale|garbage|\bgc\b|umask|timeout|signal|global state|start method"
+UNASKED = (
+    UnaskedLine(SHARED, r"\bsys\.(?:setswitchinterval|setrecursionlimit|set_int_max_str_digits|setcheckinterval)\(", r"recursion limit|switch interval|digits limit|setrecursion", OF_PYTHON, starts=True),
+    UnaskedLine(SHARED, r"^(?:\w+\.)*(?:random\.seed|manual_seed|set_seed)\(|^(?:decimal\.)?(?:getcontext\(\)\.\w+\s*=[^=]|setcontext\(|DefaultContext\.\w+\s*=[^=])|"
+                r"^(?:locale\.setlocale|time\.tzset|gc\.(?:disable|freeze|set_threshold)|socket\.setdefaulttimeout|threading\.stack_size|faulthandler\.\w+|signal\.(?:signal|alarm)|resource\.setrlimit|"
+                r"np\.seterr|numpy\.seterr|mp\.set_start_method|multiprocessing\.set_start_method|os\.(?:umask|chdir|nice))\(", STATE_ASKED, OF_PYTHON),
+    UnaskedLine(SHARED, r"^(?:Error\.stackTraceLimit\s*=|events?\.(?:EventEmitter\.)?defaultMaxListeners\s*=|process\.(?:chdir|umask)\(|v8\.setFlagsFromString\()", STATE_ASKED + r"|listener|stack", OF_NODE),
+    UnaskedLine(SHARED, r"\bdebug\.Set(?:MaxStack|GCPercent|MaxThreads|PanicOnFault)\(|\bruntime\.GOMAXPROCS\(\s*[1-9]|\brand\.Seed\(\s*\d", STATE_ASKED + r"|stack|parallel|core", OF_GO),
+    UnaskedLine(UNREADABLE, rf"(?:b64decode|b85decode|a85decode|b32decode|b16decode|unhexlify|fromhex|decompress|loads|decode)\(\s*(?:[\w.]+\(\s*)*[rb]*[\"']{ENCODED}[\"']", r"base\d\d|encod|decod|hex|compress|icon|image|binar|certificate|\bkey\b|token|embed", OF_PYTHON),
+    UnaskedLine(UNREADABLE, rf"(?:Buffer\.from|atob)\(\s*[\"'`]{ENCODED}[\"'`]", r"base\d\d|encod|decod|hex|compress|icon|image|binar|certificate|\bkey\b|token|embed", OF_NODE),
+    UnaskedLine(UNREADABLE, rf"\bDecode(?:String)?\(\s*(?:\[\]byte\()?[\"`]{ENCODED}[\"`]", r"base\d\d|encod|decod|hex|compress|icon|image|binar|certificate|\bkey\b|token|embed", OF_GO),
+    UnaskedLine(UNREADABLE, rf"{ENCODED}.*\|\s*(?:base64\s+(?:-d|--decode|-D)|xxd\s+-r|gunzip|gzip\s+-d|zcat|openssl\s+enc)", r"base\d\d|encod|decod|hex|compress|icon|image|binar", (".sh", ".bash", "")),
+    UnaskedLine(PARENT, r"/proc/(?:%|\{|\$|[\"'`]|\d)|/proc/(?:self|thread-self)/(?:cmdline|environ|stat|status|exe)\b|\bgetppid\b|\bGetppid\b|\$\{?PPID\b|\bprocess\.ppid\b|\bparent_id\(\)|\bpsutil\.(?:Process|process_iter)\(", r"process|parent|\bppid\b|/proc|daemon|child|\bpid\b|signal|memory|orphan", anew=True),
+    UnaskedLine(CALLERS, r"^\s*#\s*define\s+(?!\w*(?i:log|print|err|warn|assert|trace|debug|abort|panic|fail|check|throw|die|bug|alloc|free|msg|unique|concat))\w+\(.*\b(?:__FILE__|__BASE_FILE__|__LINE__|__func__|__FUNCTION__|__INCLUDE_LEVEL__|__TIMESTAMP__|__builtin_(?:FILE|LINE|FUNCTION))\b", r"\blog|diagnos|messag|report|location|trace|debug", OF_C),
+    UnaskedLine(CALLERS, r"\bsource_location::current\(|\b#\[track_caller\]|\bLocation::caller\(", r"\blog|diagnos|messag|report|location|trace|debug|panic", (*OF_C, *OF_RUST)),
+    UnaskedLine(LENIENT, r"\b(?:field|attrib|ib)\(.*\b(?:compare|eq)\s*=\s*False|@(?:dataclass|dataclasses\.dataclass|attr\.s|define|frozen)\(.*\beq\s*=\s*False", r"compar|equal|\beq\b|differ|ident|hash|sort|order", OF_PYTHON),
+    UnaskedLine("looks other when it is shown as a text", r"\btoJSON\s*(?:\(|[:=]\s*(?:async\s*)?(?:function|\())|\[\s*(?:util\.inspect\.custom|Symbol\.for\(\s*['\"]nodejs\.util\.inspect\.custom)", r"json|serial|stringif|inspect|print|display|shown?\b|output|log", OF_NODE),
+    UnaskedLine(READS, r"^//go:embed\s+.*(?:\btestdata\b|_test\.|\bfixtures?\b|\bgolden\b|(?<!\w)tests?/)", r"testdata|golden|fixture", OF_GO, strong=True),
+    UnaskedLine(READS, r"\binclude_(?:str|bytes)!\(.*(?:\btests?/|\btestdata\b|\bfixtures?/|\bgolden\b|\bsnapshots?/)", r"testdata|golden|fixture|tests/", OF_RUST),
+    UnaskedLine(READS, r"(?:require\(|\bfrom|\bimport\(?)\s*['\"][^'\"]*(?:__tests__|__fixtures__|__snapshots__|/testdata|(?<=/)tests?)/", r"testdata|golden|fixture|tests?/", OF_NODE),
+    UnaskedLine("gives orders to the program that reads it", r"^\s*\.(?:shell|system|read|output|once|exit|quit|bail|import|open|mode|print|log|excel|nullvalue|headers?|separator|width|dump|echo|load|restore|stop|trace)\b|^\s*\\(?:!|i|ir|o|q|pset|set|unset|echo|copy|gexec|if)\b", r"sqlite command|psql|shell", (".sql",)),
 )  # fmt: skip

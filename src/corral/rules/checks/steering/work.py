@@ -89,6 +89,12 @@ class CheckedWork:
         ]
         return [text for path in tests[:MOST_TESTS] if (text := self.text("base", path))]
 
+    def is_code(self, path: str) -> bool:
+        """Tell code by its name, or by its first line where it has no suffix."""
+        if roles.is_code(path) or "." in path.rpartition("/")[2]:
+            return roles.is_code(path)
+        return (self.text("base" if path in self.base else "delivered", path) or "").startswith("#!")
+
     def remember(self, name: str, make: Callable[[CheckedWork], Made]) -> Made:
         """Return what was made of this work before, or make it."""
         if name not in self._remembered:
@@ -107,8 +113,8 @@ class CheckedWork:
 
 
 def is_source(path: str) -> bool:
-    """Tell code of the product, and what says how it is built."""
-    code = roles.is_code(path) or path.endswith(".cmake")
+    """Tell code of the product, and what says how it is built; a file without a suffix may be a script."""
+    code = roles.is_code(path) or path.endswith(".cmake") or "." not in path.rpartition("/")[2]
     return path.endswith("CMakeLists.txt") or (code and roles.role_of(path) == "product")
 
 
