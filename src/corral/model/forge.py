@@ -17,7 +17,7 @@ class ForgeSettings(Struct, frozen=True, kw_only=True):
 
     #: what the forge of the remote is: `github`, `gitlab`, `forgejo`, `gitea` or `other`; not set: known by its host
     kind: ForgeKind | None = None
-    #: address of the forge, as `https://git.example.org`; of GitHub Enterprise its API, as `https://HOST/api/v3`
+    #: address of the forge, if it is not the host of the remote; of GitHub Enterprise that of its API (`/api/v3`)
     url: str | None = None
     #: variable that holds the token; not set: `GH_TOKEN` or `GITHUB_TOKEN`, `GITLAB_TOKEN`, `FORGEJO_TOKEN`
     token_env: str | None = None

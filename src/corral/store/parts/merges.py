@@ -119,9 +119,6 @@ class Forge:
         rows = self._store.rows("follow", run=run)
         return (_FOLLOW.decode(rows[0]["record"]), rows[0]["next_at"]) if rows else None
 
-    def follows(self) -> list[tuple[FollowRecord, float | None]]:
-        return [(_FOLLOW.decode(row["record"]), row["next_at"]) for row in self._store.rows("follows")]
-
     def due_follows(self, now: float) -> list[str]:
         return [row["run"] for row in self._store.rows("due_follows", now=now)]
 

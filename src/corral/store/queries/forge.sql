@@ -14,9 +14,6 @@ ON CONFLICT (run) DO UPDATE SET record = excluded.record, next_at = excluded.nex
 -- name: follow
 SELECT record, next_at FROM follows WHERE run = :run
 
--- name: follows
-SELECT record, next_at FROM follows ORDER BY run
-
 -- name: begin_follow
 UPDATE follows SET next_at = :until WHERE run = :run AND next_at IS NOT NULL AND next_at <= :now
 

@@ -1,4 +1,4 @@
-"""A topic of ntfy, as https://ntfy.sh/TOPIC; a token in NTFY_TOKEN is sent along."""
+"""A topic of ntfy, by its address; a token in NTFY_TOKEN is sent along."""
 
 from __future__ import annotations
 

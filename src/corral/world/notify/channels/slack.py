@@ -1,4 +1,4 @@
-"""An incoming webhook of Slack, as https://hooks.slack.com/services/...; the entry is a message there."""
+"""An incoming webhook of Slack, by its address; the entry is a message there."""
 
 from __future__ import annotations
 
