@@ -1,5 +1,6 @@
 """Pull requests from outside: pushed by the engine, opened on every kind of forge; no token is seen anywhere."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,50 @@ def test_a_token_goes_only_to_a_forge_that_the_user_names(corral: Corral, hub: F
     assert corral("trust", cwd=repo.folder).code == 0
     assert corral("merge", "@last", "--strategy", "pr", cwd=repo.folder).code == 0
     assert len(hub.pulls) == 1
+
+
+GH = """#!{python}
+import json, sys, urllib.error, urllib.request
+words = sys.argv[1:]
+assert words[:3] == ["api", "--hostname", "{host}"] and words[3] == "--method", words
+method, path = words[4], words[5]
+sent = sys.stdin.buffer.read() if "--input" in words else None
+request = urllib.request.Request("{url}/api/v3/" + path, sent, {{"Authorization": "Bearer {token}"}}, method=method)
+try:
+    print(urllib.request.urlopen(request).read().decode())
+except urllib.error.HTTPError as error:
+    print(json.dumps({{**json.loads(error.read()), "status": str(error.code)}}))
+    sys.exit(1)
+"""
+
+
+def test_without_a_token_github_is_asked_by_the_users_own_gh(corral: Corral, hub: Forge) -> None:
+    repo = cloned(corral, hub, token=False)
+    repo.git("remote", "set-url", "origin", hub.remote.replace("://", f"://me:{TOKEN}@"))
+    tools = corral.root / "tools"
+    tools.mkdir()
+    host = hub.url.removeprefix("http://")
+    (tools / "gh").write_text(GH.format(python=sys.executable, host=host, url=hub.url, token=TOKEN))
+    (tools / "gh").chmod(0o755)
+    corral.env["PATH"] = f"{tools}:{corral.env['PATH']}"
+    worked(corral, repo)
+    made = corral("merge", "@last", "--strategy", "pr", "--json")
+    assert made.code == 0, made
+    assert made.json["pull_request"]["state"] == "draft"
+    assert f"pull     {made.json['pull_request']['url']} (draft)" in corral("show", "@last").out
+    hub.refuses = True
+    hub.checks.clear()
+    refused = corral("follow", "@last", "--once")
+    assert (refused.code, "not allowed (403)" in refused.err) == (2, True), refused
+
+
+def test_a_token_is_not_pushed_to_another_host_than_its_own(corral: Corral, hub: Forge, tmp_path: Path) -> None:
+    with Forge(tmp_path / "elsewhere", "other") as elsewhere:
+        repo = corral.repo(files=FILES)
+        elsewhere.clone_of(repo)
+        corral.config(f'[forge]\nkind = "github"\nurl = "{hub.url}/api/v3"')
+        corral.env["GH_ENTERPRISE_TOKEN"] = TOKEN
+        worked(corral, repo)
+        refused = corral("merge", "@last", "--strategy", "pr")
+        assert (refused.code, "git push to origin failed" in refused.err) == (1, True), refused
+        assert {*elsewhere.credentials} == {""}

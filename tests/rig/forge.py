@@ -45,6 +45,7 @@ class Forge(http.server.ThreadingHTTPServer):
         self.users = {"ada": "write", "stranger": "read", "corral-bot": "write"}
         self.private, self.refuses, self.limited, self.no_drafts = False, False, False, False
         self.asked: list[tuple[str, str]] = []
+        self.credentials: list[str] = []  #: that came with any request
         (root / NAME).parent.mkdir(parents=True)
         self.bare = Repo.make(root / f"{NAME}.git", {}, bare=True)
         for key in ("http.receivepack", "receive.advertisePushOptions"):
@@ -129,6 +130,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, _, query = self.path.partition("?")
         self.forge.asked.append((method, self.path))
+        self.forge.credentials.append(self.headers.get("Authorization", ""))
         if path.startswith(f"/{NAME}.git/"):
             self._git(method, path, query, sent)
             return

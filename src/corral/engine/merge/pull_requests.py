@@ -57,7 +57,7 @@ async def _publish(
     forge = forge_at(place, settings)
     able = forge is not None and forge.client.may_write
     options = push_options(text) if place.kind == "gitlab" and not able and not known else []
-    token = forge.client.token if forge else None
+    token = (forge.client.token, place.host) if forge and forge.client.token else None
     before = known.commit if known else ""
     said = await push(merger.repository, remote, record.ref, before=before, token=token, options=options)
     printed = addresses(said)

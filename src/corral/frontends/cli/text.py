@@ -145,6 +145,8 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
         lines.append(f"hint     {shown.error.hint}")
     if run.merge.why:
         lines.append(f"merge    {run.merge.why}")
+    if run.pull_request:
+        lines.append(f"pull     {one_line(run.pull_request.url, 200)} ({run.pull_request.state})")
     lines.append(following)
     return lines
 

@@ -25,10 +25,13 @@ async def push(
     ref: str,
     *,
     before: str,
-    token: SecretValue | None = None,
+    token: tuple[SecretValue, str] | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """Push a branch; return what the remote said. It is replaced only where it is at `before` (empty: not there)."""
+    """Push a branch; return what the remote said. It is replaced only where it is at `before` (empty: not there).
+
+    A token comes with the one host that it is for.
+    """
     lease = f"--force-with-lease={ref}:{before}"
     chosen = [word for option in options for word in ("--push-option", option)]
     argv = ["git", "-c", "core.hooksPath=/dev/null", "push", "--porcelain", lease, *chosen, remote, f"{ref}:{ref}"]
@@ -59,12 +62,12 @@ def addresses(said: str) -> list[str]:
     return [found.group() for found in ADDRESS.finditer(spoken)]
 
 
-def _credentials(url: str, token: SecretValue | None) -> dict[str, str]:
-    """Return settings that hand a token to git: through the environment, and for that host alone."""
-    if token is None or not url.startswith(("http://", "https://")):
-        return {}
+def _credentials(url: str, token: tuple[SecretValue, str] | None) -> dict[str, str]:
+    """Return settings that hand a token to git: through the environment, and for its host alone."""
     host = CREDENTIALS.sub("", url).split("/", 3)
-    pair = base64.b64encode(f"x-access-token:{token.reveal()}".encode()).decode()
+    if token is None or not url.startswith(("http://", "https://")) or host[2] != token[1]:
+        return {}
+    pair = base64.b64encode(f"x-access-token:{token[0].reveal()}".encode()).decode()
     count = int(os.environ.get("GIT_CONFIG_COUNT", "0") or 0)
     return {
         "GIT_CONFIG_COUNT": str(count + 1),
@@ -73,6 +76,6 @@ def _credentials(url: str, token: SecretValue | None) -> dict[str, str]:
     }
 
 
-def _without_secrets(words: str, token: SecretValue | None) -> str:
+def _without_secrets(words: str, token: tuple[SecretValue, str] | None) -> str:
     found = CREDENTIALS.sub(f"{PLACEHOLDER}@", words)
-    return found.replace(token.reveal(), PLACEHOLDER) if token else found
+    return found.replace(token[0].reveal(), PLACEHOLDER) if token else found
