@@ -194,6 +194,7 @@ class TreeRuns:
             host.boxes.fitted.scope,
             self._record.run if own else "",
             *filter(None, [self.orders.get(tree_kind)]),
+            *filter(None, [self._record.attempt.machine]),  # what holds on one machine need not hold on another
         )
         return hashlib.sha256(ENCODER.encode(parts)).hexdigest()
 
