@@ -22,7 +22,7 @@ from corral.store.interface import Store
 
 if TYPE_CHECKING:
     from corral.engine.inbox.inbox import Inbox
-    from corral.engine.kept_work import CleanedAttempt, RestoredWork
+    from corral.engine.kept_work import Checkpoint, CleanedAttempt, RestoredWork
     from corral.engine.merge.api import Merges
     from corral.engine.opened_folders import OpenedFolder
     from corral.engine.verify import Verification
@@ -224,6 +224,18 @@ class Artifacts:
         run = self._show(name)
         plan, chosen = self._store.run(run.run).plan, run_document.pick_attempt(run, attempt)
         return await opened_folders.open_result(self._context.home, run.run, plan, chosen)
+
+    async def checkpoint(self, run: str, name: str) -> list[Checkpoint]:
+        """Name the present state of a run, for `restore`."""
+        from corral.engine import kept_work as keeping  # noqa: PLC0415
+
+        return await keeping.checkpoint(self._store, run, name)
+
+    async def checkpoints(self, run: str) -> list[Checkpoint]:
+        """Return the named states of a run."""
+        from corral.engine import kept_work as keeping  # noqa: PLC0415
+
+        return await keeping.list_checkpoints(self._store, run)
 
     async def restore(self, attempt: str, into: str | None) -> RestoredWork:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""

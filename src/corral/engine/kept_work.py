@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ from corral.rules.text import names
 from corral.rules.text.cleaning import CleaningLimits, EndedRun
 from corral.store.interface import Store
 from corral.world.git import checkout_state, hidden_refs, merge_commits, notes, object_cache
-from corral.world.git.hidden_refs import Snapshot
+from corral.world.git.hidden_refs import CHECKPOINTS, Snapshot
 from corral.world.git.repository import Repository
 from corral.world.workspace import checkout, held_out
 
@@ -231,6 +232,73 @@ def split_moment(name: str) -> tuple[str, str]:
     return name[:1] + attempt, moment
 
 
+CHECKPOINT = re.compile(r"[a-z][a-z0-9._-]{0,62}")
+
+
+class Checkpoint(Struct, frozen=True):
+    """A named state of an attempt's work."""
+
+    name: str
+    attempt: str
+    commit: str
+    now: bool = True  #: it was made from what was there at that moment; else from the last snapshot
+
+
+async def checkpoint(store: Store, name: str, label: str) -> list[Checkpoint]:
+    """Name the present state of a run: of each attempt at work, or else of the last that left something."""
+    if not CHECKPOINT.fullmatch(label) or label.endswith((".", ".lock")) or ".." in label:
+        raise BadRequest(f"`{label[:80]}` cannot name a checkpoint", hint="a-z, 0-9, . _ -; a letter first")
+    run = store.run(store.find(name))
+    repository = repository_of(run.plan, store.folder)
+    await require(repository, run.id, [])
+    records = store.attempts(run.id)
+    taken = await hidden_refs.list_snapshots(repository, [f"{CHECKPOINTS}/{each.attempt.id}" for each in records])
+    if any(each.at == label for each in taken):
+        raise BadRequest(f"run {run.id} has a checkpoint `{label}` already", hint="choose another name")
+    found = [made for each in records if each.phase == "working" and (made := await _state_now(store, run, each))]
+    for each in reversed(records):
+        if not found and each.attempt.commit:
+            found.append(Checkpoint(label, each.attempt.id, each.attempt.commit))
+    if not found:
+        raise BadRequest(f"run {run.id} has no work yet", hint="`corral logs` shows what it does")
+    named = [structs.replace(each, name=label) for each in found]
+    await hidden_refs.edit_refs(repository, [(f"{CHECKPOINTS}/{each.attempt}/{label}", each.commit) for each in named])
+    return named
+
+
+async def list_checkpoints(store: Store, name: str) -> list[Checkpoint]:
+    """Return the named states of a run, by attempt."""
+    run = store.run(store.find(name))
+    repository = repository_of(run.plan, store.folder)
+    await require(repository, run.id, [])
+    prefixes = [f"{CHECKPOINTS}/{each.attempt.id}" for each in store.attempts(run.id)]
+    found = await hidden_refs.list_snapshots(repository, prefixes) if prefixes else []
+    return [Checkpoint(each.at, each.ref.split("/")[3], each.commit) for each in found]
+
+
+async def _state_now(store: Store, run: RunRecord, record: AttemptRecord) -> Checkpoint | None:
+    """Snapshot the workspace of an attempt at work; where that fails, its last snapshot, or what it started from."""
+    repository, attempt = repository_of(run.plan, store.folder), record.attempt.id
+    host = host_of(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record)
+    tree, now = Path(record.folder) / "work", False
+    if tree.exists():
+        with contextlib.suppress(CorralError, OSError):
+            await host.fit_again(record.attempt.agent)
+            await collect_work.snapshot(host, checkout.read_workspace(tree))
+            now = True
+    kept = await hidden_refs.list_snapshots(repository, [f"refs/corral/snapshots/{attempt}"])
+    commit = kept[-1].commit if kept else host.base
+    return Checkpoint("", attempt, commit, now) if commit else None
+
+
+def _attempt_with(store: Store, name: str, label: str, named: Sequence[Snapshot]) -> str:
+    """Return the attempt whose checkpoint RUN@NAME means: the last that has one, where only a run is named."""
+    run = store.find(name.rpartition("-")[0] or name)
+    attempts = [each.attempt.id for each in store.attempts(run)]
+    having = [each.ref.split("/")[3] for each in named if each.at == label]
+    return next((each for each in reversed(attempts) if each in having), name) if "-" not in name else name
+
+
 async def find_snapshots(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]]:
     """Return an attempt's id and all that is kept of it, oldest first; what was collected at its end comes last."""
     run = store.find(name.rpartition("-")[0] or name)
@@ -242,7 +310,7 @@ async def find_snapshots(store: Store, name: str) -> tuple[Repository, str, list
     repository = repository_of(store.run(run).plan, store.folder)
     await require(repository, run, [])
     ends = [names.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
-    timed = await _readable_snapshots(repository, [f"refs/corral/snapshots/{name}"])
+    timed = await _readable_snapshots(repository, [f"{CHECKPOINTS}/{name}", f"refs/corral/snapshots/{name}"])
     collected = await _readable_snapshots(repository, ends)
     if not collected and name in records and (commit := records[name].commit) and await repository.commit_of(commit):
         collected = [Snapshot("", commit, "")]  # its ref has expired; what it held is still there, or merged
@@ -303,6 +371,11 @@ def _partly_collected(store: Store, attempt: str) -> Attempt | None:
 
 async def _restore(store: Store, name: str, into: str | None) -> RestoredWork:
     attempt, moment = split_moment(name)
+    if CHECKPOINT.fullmatch(moment):
+        run = store.find(attempt.rpartition("-")[0] or attempt)
+        repository = repository_of(store.run(run).plan, store.folder)
+        named = await hidden_refs.list_snapshots(repository, [CHECKPOINTS])
+        attempt = _attempt_with(store, attempt, moment, named)
     repository, attempt, found = await find_snapshots(store, attempt)
     if not moment and not any(not each.at for each in found):
         found = [*found, *await _collect(store, attempt)]
@@ -352,7 +425,9 @@ async def _nothing(repository: Repository, attempt: str, moment: str, found: lis
 
 def _at(found: list[Snapshot], moment: str) -> Snapshot | None:
     """Return the last snapshot that was there at a time: a stamp as listed, or its beginning, or an ISO time."""
-    timed = [each for each in found if each.at]
+    if named := [each for each in found if each.at == moment]:
+        return named[-1]
+    timed = [each for each in found if each.at and not CHECKPOINT.fullmatch(each.at)]
     plain = moment.replace("-", "").replace(":", "")
     begun = [each for each in timed if each.at.startswith(plain)]
     if begun:

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "condense": ("act", "Continue agents in new sessions, from summaries of their work."),
     "overlap": ("merge", "Predict conflicts of unmerged work, with its branch and with each other."),
     "open": ("restore", "Make a folder in which to try a result."),
+    "checkpoint": ("restore", "Name the present state of a run, to restore it later."),
     "restore": ("restore", "Restore the work of an attempt, or one of its snapshots."),
     "clean": ("restore", "Remove the leftovers of ended runs; unmerged work stays under a hidden ref."),
     "budget": ("money", "Show and set money limits: for each run, a day, a month."),

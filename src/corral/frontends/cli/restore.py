@@ -1,4 +1,4 @@
-"""`open`, `restore`, `clean`: try results, bring back what is kept, and make room without losing work."""
+"""`checkpoint`, `open`, `restore`, `clean`: try results, bring back what is kept, and make room without losing work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from corral.frontends.cli.look import engine, json_option, run_argument
 @click.option("--list", "listing", is_flag=True, help="Only list what is stored of it.")
 @json_option
 def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> None:
-    """Restore the work of ATTEMPT, or one of its snapshots: ATTEMPT@TIME, as --list shows it."""
+    """Restore the work of ATTEMPT, a snapshot (ATTEMPT@TIME, as --list shows it), or a checkpoint (RUN@NAME)."""
     with engine() as opened:
         if listing:
             found = asyncio.run(opened.work.snapshots(attempt))
@@ -38,6 +38,26 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     if not as_json:
         for line in text.uncollected_lines(restored.not_collected, restored.workspace):
             click.echo(line, err=True)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("name", required=False)
+@json_option
+def checkpoint(run: str, name: str | None, *, as_json: bool) -> None:
+    """Name the present state of RUN, for `corral restore RUN@NAME`; without a name, list its checkpoints.
+
+    What an agent at work has done so far is part of it. Corral also makes snapshots by itself:
+    `corral restore --list ATTEMPT` lists both.
+    """
+    with engine() as opened:
+        found = asyncio.run(opened.work.checkpoint(run, name) if name else opened.work.checkpoints(run))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    for each in found:
+        late = "" if each.now else "  (its last snapshot)"
+        click.echo(f"{each.name:24} {each.attempt}  {each.commit[:12]}{late}")
 
 
 @click.command("open")

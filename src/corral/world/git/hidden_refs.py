@@ -25,6 +25,8 @@ SCRIPT = (Path(__file__).with_name("snapshot.sh")).read_text(encoding="utf-8")
 KEPT = 10  #: of each attempt
 MOST_READ = 1 << 20
 FOLDER = "refs/corral/bases"
+CHECKPOINTS = "refs/corral/checkpoints"
+NAMED = ("snapshots", "checkpoints")  #: folders of refs that are listed by their times or names
 TRIES = 3
 
 
@@ -33,7 +35,7 @@ class Snapshot(Struct, frozen=True):
 
     ref: str
     commit: str
-    at: str  #: 20260131T120000000000Z; empty: as it was collected at its end
+    at: str  #: 20260131T120000000000Z, or the name of a checkpoint; empty: as it was collected at its end
 
 
 def prepare(made: Workspace, place: Path, owner: Owner | None, *, alone: bool = False) -> None:
@@ -111,7 +113,7 @@ async def list_snapshots(repository: Repository, prefixes: Sequence[str]) -> lis
     for line in out.splitlines():
         ref, _, commit = line.partition(" ")
         parts = ref.split("/")
-        found.append(Snapshot(ref, commit, parts[4] if len(parts) > 4 and parts[2] == "snapshots" else ""))
+        found.append(Snapshot(ref, commit, "/".join(parts[4:]) if len(parts) > 4 and parts[2] in NAMED else ""))
     return found
 
 
