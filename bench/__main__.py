@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import (
+    acp,
     evidence,
     flows,
     ingest,
@@ -38,6 +39,7 @@ PARTS = {
     "serving": serving.measure,
     "merging": merging.measure,
     "mcp": mcp.measure,
+    "acp": acp.measure,
     "flows": flows.measure,
     "recovery": recovery.measure,
     "peers": peers.measure,
