@@ -142,7 +142,7 @@ def stops(stage: Stage) -> None:
         with stage.corral.in_background(
             "run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json"
         ) as active:
-            until(lambda: stage.asked(model) >= 2, "it asks its model twice")
+            until(lambda: stage.count_work_requests(model) >= 2, "it asks its model twice")
             run = until(lambda: stage.corral("ls", "--json").json, "the run is there")[0]["run"]
             expect(bool(tagged_processes(f"CORRAL_ATTEMPT={run}")), "its processes are not to be seen", run)
             expect(stage.corral("stop", run).code == 0, "it cannot be stopped", run)
@@ -168,7 +168,7 @@ def resumes(stage: Stage) -> None:
         with stage.corral.in_background(
             "run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json"
         ) as active:
-            until(lambda: stage.asked(model) >= 2, "it asks its model twice")
+            until(lambda: stage.count_work_requests(model) >= 2, "it asks its model twice")
             if goes_on:
                 until(lambda: any(each["type"] == "started" for each in stage.corral.events()), "its session is known")
             active.process.kill()

@@ -71,7 +71,7 @@ class Stage:
     def run(self, *arguments: str, task: str = "do it") -> Outcome:
         return self.corral("run", task, "--repo", self.repo, "--agent", self.choice, "--json", *arguments)
 
-    def asked(self, model: ScriptedModel) -> int:
+    def count_work_requests(self, model: ScriptedModel) -> int:
         """Return how often the model was asked for work, not for a title."""
         return sum(each.path.endswith(self.suite.asks) for each in model.work_requests)
 

@@ -83,6 +83,35 @@ async def prepare(
     return structs.replace(found, plan=plan, notes=(*issue.notes, *found.notes))
 
 
+class _GitLook(Struct, kw_only=True):
+    """What git says of the folder of a request, and what it is still asked."""
+
+    folder: Path
+    found: DiscoveredRepository | None  #: None: no repository
+    pinned: str | None
+    remembers: GitStateCache | None
+    glance: GitState | None
+    signs: tuple[object, ...]
+    notes: asyncio.Task[list[str]] | None = None
+    ignore: asyncio.Task[str] | None = None
+    prefix: asyncio.Task[None] | None = None
+
+    @property
+    def top(self) -> Path:
+        return self.found.repository.folder if self.found else self.folder
+
+
+class _Base(Struct, frozen=True, kw_only=True):
+    """Where a run starts."""
+
+    repository: Repository
+    commit: str | None
+    into: str | None
+    notes: tuple[str, ...]
+    ignore: str
+    identity: tuple[str, str] | None
+
+
 async def _prepare(
     request: Request,
     state: Path,
@@ -90,83 +119,99 @@ async def _prepare(
     looking: list[asyncio.Task[Any]],
     known: tuple[GitStateCache | None, str | None],
 ) -> Submission:
-    await git.version()
-    folder = folder_of(request)
-    remembers = known[0] if request.base is None and not request.with_changes else None
-    glance, signs = remembers.recall(folder) if remembers else (None, ())
-    found = glance.found if glance else await git.discover(folder)
-    pinned = await _commit_changes(request, found) or known[1]
-    uncommitted = hidden = room = None
-    if glance is None and found is not None:  # git looks while we do
-        uncommitted = asyncio.create_task(_uncommitted_note(found, request))
-        hidden = asyncio.create_task(agentignore(found.repository, pinned or request.base or found.head))
-        room = asyncio.create_task(_check_branch_prefix(found.repository))
-        looking += [uncommitted, hidden, room]
-    top = found.repository.folder if found else folder
+    look = await _begin_look(request, looking, known)
+    top = look.top
     settings = load_trusted_settings(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
     flow = build_flow.build(request, settings, top, history, findings)
     await _preflight(flow, settings, request, findings, (top, state))
     here = [node for node in flow.nodes if node.machine is None and node.kind in ("task", "run")]
     level = await _level(request, state, needed=bool(here))
-    notes: list[str] = []
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
     )
-    if found is None:
-        if request.base:
-            raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
-        copied = await plain_folder.folder_as_repository(folder, state)
-        repository, base, into = copied.repository, copied.commit, None
-        notes.append(copied.words)
-    else:
-        repository = found.repository
-        base, into = await _base(found, request.base, pinned)
-        if room:
-            await room
-        notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
-    ignore = glance.ignore if glance else await hidden if hidden else ""
-    identity = glance.identity if glance else await repository.identity()
-    if remembers and glance is None and found is not None:
-        remembers.keep(folder, GitState(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
+    start = await _end_look(look, request, state)
+    notes = [*start.notes]
     scopes = (*settings.scopes, *_asked_scope(request))
     boxes = dict.fromkeys((*(names or ("",)), *_others(flow)) if level != "none" else (next(iter(names), ""),))
     fits = await _fits(
         tuple(boxes),
-        (scopes, ignore),
+        (scopes, start.ignore),
         MachinePaths(tree=top, state=state, checkout=top),
-        (folder, remembers if glance else None),
+        (look.folder, look.remembers if look.glance else None),
     )
     if level != "none":
-        held = await _files_in_commit(repository, base, hidden_programs.of_workspace(flow, settings))
-        around = {name: hidden_programs.surroundings(settings, top, each, held) for name, each in fits.items()}
+        own = await _files_in_commit(start.repository, start.commit, hidden_programs.of_workspace(flow, settings))
+        around = {name: hidden_programs.surroundings(settings, top, each, own) for name, each in fits.items()}
         notes += hidden_programs.check(structs.replace(flow, nodes=tuple(here)), settings, around, findings)
         findings.tell()
-    rules = await _evidence(request, settings, flow, (state, level), (repository, fits.values()), notes)
-    plan = RunPlan(
-        flow=flow,
-        repo=str(repository.folder),
-        git_dir=str(repository.git_dir),
-        base=base,
-        into=into,
-        identity=identity,
+    rules = await _evidence(request, settings, flow, (state, level), (start.repository, fits.values()), notes)
+    plan = structs.replace(_plan(request, settings, start, flow), level=level, scopes=scopes, evidence=rules)
+    notes += _without_mcp(names, settings)
+    return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
+
+
+async def _begin_look(
+    request: Request, looking: list[asyncio.Task[Any]], known: tuple[GitStateCache | None, str | None]
+) -> _GitLook:
+    """Find the repository, and ask git what else is needed while the rest of the request is looked at."""
+    await git.version()
+    folder = folder_of(request)
+    remembers = known[0] if request.base is None and not request.with_changes else None
+    glance, signs = remembers.recall(folder) if remembers else (None, ())
+    found = glance.found if glance else await git.discover(folder)
+    pinned = await _commit_changes(request, found) or known[1]
+    look = _GitLook(folder=folder, found=found, pinned=pinned, remembers=remembers, glance=glance, signs=signs)
+    if glance is None and found is not None:
+        look.notes = asyncio.create_task(_uncommitted_note(found, request))
+        look.ignore = asyncio.create_task(agentignore(found.repository, pinned or request.base or found.head))
+        look.prefix = asyncio.create_task(_check_branch_prefix(found.repository))
+        looking += [look.notes, look.ignore, look.prefix]
+    return look
+
+
+async def _end_look(look: _GitLook, request: Request, state: Path) -> _Base:
+    """Return where the run starts; a folder without a repository is copied into a hidden one."""
+    found, glance = look.found, look.glance
+    if found is None:
+        if request.base:
+            raise BadRequest(f"--base {request.base}: {look.folder} is not a git repository", hint="`git init` there")
+        copied = await plain_folder.folder_as_repository(look.folder, state)
+        repository, base, into, notes = copied.repository, copied.commit, None, [copied.words]
+    else:
+        repository = found.repository
+        base, into = await _base(found, request.base, look.pinned)
+        if look.prefix:
+            await look.prefix
+        notes = list(glance.notes) if glance else await look.notes if look.notes else []
+    ignore = glance.ignore if glance else await look.ignore if look.ignore else ""
+    identity = glance.identity if glance else await repository.identity()
+    if look.remembers and glance is None and found is not None:
+        seen = GitState(found=found, notes=tuple(notes), ignore=ignore, identity=identity)
+        look.remembers.keep(look.folder, seen, look.signs)
+    return _Base(repository=repository, commit=base, into=into, notes=tuple(notes), ignore=ignore, identity=identity)
+
+
+def _plan(request: Request, settings: Config, start: _Base, flow: Flow) -> RunPlan:
+    return RunPlan(
+        repo=str(start.repository.folder),
+        git_dir=str(start.repository.git_dir),
+        base=start.commit,
+        into=start.into,
+        identity=start.identity,
+        ignore=start.ignore,
         retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
         setup=settings.setup,
         condense=settings.condense,
         memory=settings.memory,
-        level=level,
         go_on=request.yes,
-        scopes=scopes,
-        ignore=ignore,
         toolbox=settings.toolbox,
         limits=settings.limits,
-        evidence=rules,
         composition="planned" if request.planned else "written" if _is_own(request) else "template",
         calls_back=request.callback is not None,
         **{name: getattr(request, name) for name in AS_REQUESTED},
+        flow=flow,
     )
-    notes += _without_mcp(names, settings)
-    return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
 
 
 async def _read_issue(request: Request, state: Path) -> IssueTask | None:
