@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests.rig.command import Corral
 from tests.rig.dealing import deal
+from tests.rig.postgres import Server, server
 from tests.rig.spending import Spending
 from tests.rig.tries import BY_NIGHT, tries
 
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
     if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
         items[:] = deal(items, processes)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server, started when a test first asks for it."""
+    with server() as started:
+        yield started
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, structs
 
-from corral.config.settings import Defaults, MachineProfile, NotifySettings, TelemetrySettings
+from corral.config.settings import Defaults, MachineProfile, NotifySettings, StoreSettings, TelemetrySettings
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
@@ -41,6 +41,7 @@ TABLES: dict[str, type[Struct]] = {
     "notify": NotifySettings,
     "telemetry": TelemetrySettings,
     "machines.*": MachineProfile,
+    "store": StoreSettings,
     "mcp.*": McpProfile,
     "hooks": Hook,
     "defaults": Defaults,

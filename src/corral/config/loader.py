@@ -13,7 +13,7 @@ from corral.config.durations import duration
 from corral.config.files import COUNTING, POWERFUL, SettingsFile, convert
 from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.config.policies import budget_of, scopes_of
-from corral.config.settings import Config, MachineProfile, NotifySettings, TelemetrySettings
+from corral.config.settings import Config, MachineProfile, NotifySettings, StoreSettings, TelemetrySettings
 from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
 from corral.model.errors import BadRequest, shorten_name
 
@@ -274,7 +274,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
 
 def _refuse_private(theirs: SettingsFile) -> None:
     """Refuse what a repository has no say in."""
-    for name in ("notify", "accounts", "telemetry", "machines"):
+    for name in ("notify", "accounts", "telemetry", "machines", "store"):
         if name in theirs.tables:
             raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {user_file()}")
 
@@ -290,6 +290,12 @@ def notify() -> NotifySettings:
     if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
     return ways
+
+
+def stored_at() -> str | None:
+    """Return the address of the store that the user's own settings name."""
+    mine = SettingsFile.read(user_file(), keys=False)
+    return convert(mine.table("store"), StoreSettings, mine, "store").url
 
 
 def telemetry() -> TelemetrySettings:

@@ -82,6 +82,13 @@ class MachineProfile(Struct, frozen=True, kw_only=True):
     lease_seconds: float = 60.0
 
 
+class StoreSettings(Struct, frozen=True, kw_only=True):
+    """Where runs are stored; `[store]` of config.toml."""
+
+    #: a PostgreSQL database: `postgresql://USER@HOST/DATABASE`; needs `corral[postgres]`; `CORRAL_STORE` comes first
+    url: str | None = None  #: without it: SQLite in the state folder
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """What holds for this person in this repository."""
 

@@ -129,6 +129,12 @@ class MissingStore(StoreTrouble):
     exit_code = 2
 
 
+class RefusedStore(StoreTrouble):
+    """The database that is named cannot be a store: it is not ours, too new, closed to us, or not there."""
+
+    exit_code = 2
+
+
 class TakenOver(StoreTrouble):
     """Another process owns the run by now; this one may neither write nor start anything for it."""
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from corral.model import ENCODER
+from corral.model.errors import StoreTrouble
 from corral.model.events import Event, StoredEvent
+from corral.store.interface import Watch
 from corral.world import locks
 
 Dialect = Literal["sqlite", "postgres"]
@@ -17,6 +19,9 @@ Noted = tuple[str, str | None, str | None, float, bytes]  #: an event: run, node
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 QUERIES = Path(__file__).parent / "queries"
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed even where the state folder is open
 
 
 class Row(Protocol):
@@ -62,7 +67,45 @@ class Database(ABC):
         """Write events down, for others to see; what the disk has not got yet goes with the next change of state."""
 
     @abstractmethod
+    def close(self) -> None:
+        """Write what is left, and let go of the database."""
+
+    @abstractmethod
+    def watch(self) -> Watch:
+        """Return what wakes whenever any process has written."""
+
+    @abstractmethod
+    def data_version(self) -> int:
+        """Return a number that differs when another process has written."""
+
+    @abstractmethod
+    def integrity(self) -> str:
+        """Return `ok`, or what is wrong."""
+
+    @abstractmethod
     def _insert_events(self, events: Sequence[Noted]) -> None: ...
+
+    # --- copies of whole tables
+
+    @abstractmethod
+    def columns(self) -> dict[str, list[str]]:
+        """Return the tables and their columns."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read the database as it is at one moment."""
+
+    @abstractmethod
+    def table(self, name: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+        """Return the rows of a table, some at a time."""
+
+    @abstractmethod
+    def fill(self, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Put rows into a table."""
+
+    @abstractmethod
+    def continue_numbers(self) -> None:
+        """Give new rows numbers after those that `fill` put in."""
 
     def to_stored_time(self, at: float) -> float:
         """Return a moment of this machine's clock on the clock by which leases are stored."""
@@ -118,6 +161,19 @@ def _name_queries(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
 def migration_files() -> dict[int, Path]:
     """Return the steps of the schema by number."""
     return {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+
+
+def private_folders(folder: Path) -> None:
+    """Make the state folder, and what is closed to others in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in PRIVATE:
+            (folder / name).mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreTrouble(
+            f"the state folder {folder} cannot be made: {error.strerror}",
+            hint="set CORRAL_HOME to a folder you may write to",
+        ) from error
 
 
 def list_items(items: Sequence[str]) -> dict[str, str]:

@@ -15,3 +15,5 @@ CREATE TABLE facts (
 CREATE UNIQUE INDEX facts_by_text ON facts (repo, text);
 -- sqlite only
 CREATE VIRTUAL TABLE fact_words USING fts5 (text, content = 'facts', content_rowid = 'number', tokenize = 'porter unicode61');
+-- postgres: CREATE TABLE fact_words (number BIGINT PRIMARY KEY, words TSVECTOR NOT NULL);
+-- postgres: CREATE INDEX fact_words_found ON fact_words USING gin (words);

@@ -10,11 +10,10 @@ import msgspec
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.model.errors import BadRequest, NotFound
 from corral.model.server import RunFilter
-from corral.store.parts.families import Lineage, Mail
+from corral.store.parts.families import Lineage, Mail, Memory
 from corral.store.parts.history import Accounts, Chats, History, Programs
 from corral.store.parts.inbox import Inbox
 from corral.store.parts.ledger import Ledger
-from corral.store.parts.memory import Memory
 from corral.store.parts.merges import Forge, Merges, Review
 from corral.store.parts.pages import Pages, run_seconds
 from corral.store.parts.run_queue import RunQueue, Slots

@@ -16,17 +16,18 @@ from corral.model.flow import Flow
 from corral.model.money import Bound, LedgerLine, Limit
 from corral.store.parts.families import Lineage
 from corral.store.parts.ledger import Ledger
+from corral.store.parts.runs import Runs
 from corral.store.records import Child
-from corral.store.sqlite.store import Store
 from corral.world import process_identity
+from tests.rig.stores import emptied, opened
 from tests.rig.tries import tries
 
 DAY = Bound(limit=Limit(window="day", usd=10.0), run="r")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+def store(tmp_path: Path) -> Runs:
+    return opened(tmp_path)
 
 
 def line(
@@ -39,7 +40,7 @@ def ended(name: str, usd: float | None) -> Attempt:
     return Attempt(id=name, agent="claude", status="done", cost=Cost(usd, "reported"), tokens=Tokens(1, 2))
 
 
-def spawned(store: Store, run: str, *, parent: str, attempt: str) -> None:
+def spawned(store: Runs, run: str, *, parent: str, attempt: str) -> None:
     """Open a run below another."""
     plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
     store.add_run(RunRecord(id=run, status="running", reason=None, plan=plan, created=1.0))
@@ -50,11 +51,11 @@ def spawned(store: Store, run: str, *, parent: str, attempt: str) -> None:
         )
 
 
-def ledger(store: Store, dead: tuple[str, ...] = ()) -> Ledger:
+def ledger(store: Runs, dead: tuple[str, ...] = ()) -> Ledger:
     return Ledger(store, lambda owner: owner not in dead)
 
 
-def test_what_is_held_counts_until_it_is_settled(store: Store) -> None:
+def test_what_is_held_counts_until_it_is_settled(store: Runs) -> None:
     kept = ledger(store)
     assert kept.reserve(line("a", 6.0), [DAY]) is None
     refusal = kept.reserve(line("b", 5.0), [DAY])
@@ -65,7 +66,7 @@ def test_what_is_held_counts_until_it_is_settled(store: Store) -> None:
     assert kept.spent_and_reserved(DAY) == (1.5, 5.0)
 
 
-def test_a_dead_process_gives_back_what_it_cannot_have_spent(store: Store) -> None:
+def test_a_dead_process_gives_back_what_it_cannot_have_spent(store: Runs) -> None:
     kept = ledger(store)
     kept.reserve(line("a", 4.0, owner="gone"), [DAY])  # counted answer by answer: one of at most $0.50 is open
     kept.risk("a", 0.5)
@@ -80,14 +81,14 @@ def test_a_dead_process_gives_back_what_it_cannot_have_spent(store: Store) -> No
     assert after.spent_and_reserved(DAY) == (1.5, 8.5)
 
 
-def test_an_attempt_that_is_taken_up_again_is_held_once(store: Store) -> None:
+def test_an_attempt_that_is_taken_up_again_is_held_once(store: Runs) -> None:
     kept = ledger(store)
     kept.reserve(line("a", 6.0, owner="gone"), [DAY])
     assert kept.reserve(line("a", 6.0, owner="me"), [DAY]) is None
     assert kept.spent_and_reserved(DAY) == (0.0, 6.0)
 
 
-def test_more_is_held_only_where_there_is_room(store: Store) -> None:
+def test_more_is_held_only_where_there_is_room(store: Runs) -> None:
     kept = ledger(store)
     kept.reserve(line("a", 2.0), [DAY])
     kept.reserve(line("b", 5.0), [DAY])
@@ -97,7 +98,7 @@ def test_more_is_held_only_where_there_is_room(store: Store) -> None:
 
 
 @pytest.mark.parametrize("window", ["run", "node"])
-def test_of_attempts_whose_price_is_a_guess_one_is_at_work(store: Store, window: str) -> None:
+def test_of_attempts_whose_price_is_a_guess_one_is_at_work(store: Runs, window: str) -> None:
     kept = ledger(store)
     bound = Bound(limit=Limit(window=window, usd=10.0), run="r", node="main")  # type: ignore[arg-type]
     first, second = (structs.replace(line(name, 0.1), guessed=True) for name in "ab")
@@ -111,7 +112,7 @@ def test_of_attempts_whose_price_is_a_guess_one_is_at_work(store: Store, window:
     assert kept.reserve(second, [bound], "assumed") is None
 
 
-def test_the_limit_of_a_parent_makes_no_child_wait(store: Store) -> None:
+def test_the_limit_of_a_parent_makes_no_child_wait(store: Runs) -> None:
     """Its parent may wait for it: two such families would wait for each other."""
     kept = ledger(store)
     kept.adopt("child", "r")
@@ -126,7 +127,7 @@ def guess(name: str, usd: float = 0.1, *, run: str = "r", owner: str = "me", age
 
 
 @pytest.mark.parametrize("window", ["day", "month", "ceiling"])
-def test_under_a_shared_limit_attempts_of_an_assumed_price_work_one_after_another(store: Store, window: str) -> None:
+def test_under_a_shared_limit_attempts_of_an_assumed_price_work_one_after_another(store: Runs, window: str) -> None:
     """Whatever their runs: until the price is known, one of them is at work."""
     kept = ledger(store)
     bound = Bound(limit=Limit(window=window, usd=1.0), run="x")  # type: ignore[arg-type]
@@ -141,7 +142,7 @@ def test_under_a_shared_limit_attempts_of_an_assumed_price_work_one_after_anothe
     assert kept.reserve(guess("b", run="two"), [bound], "assumed") is None
 
 
-def test_an_attempt_of_an_assumed_price_keeps_waiting_while_others_hold_more(store: Store) -> None:
+def test_an_attempt_of_an_assumed_price_keeps_waiting_while_others_hold_more(store: Runs) -> None:
     kept = ledger(store)
     assert kept.reserve(guess("a", run="one"), [DAY], "assumed") is None
     kept.spend("a", 5.0, "reported")
@@ -158,7 +159,7 @@ def test_an_attempt_of_an_assumed_price_keeps_waiting_while_others_hold_more(sto
     assert not never.waits  # what is spent does not come back
 
 
-def test_an_attempt_of_an_assumed_price_waits_for_no_dead_process(store: Store) -> None:
+def test_an_attempt_of_an_assumed_price_waits_for_no_dead_process(store: Runs) -> None:
     kept, dead = ledger(store), ledger(store, dead=("gone",))
     assert kept.reserve(guess("a", owner="gone"), [DAY], "assumed") is None
     assert kept.reserve(guess("b", run="two"), [DAY], "assumed") is not None
@@ -166,7 +167,7 @@ def test_an_attempt_of_an_assumed_price_waits_for_no_dead_process(store: Store) 
     assert kept.reserve(guess("b", run="two"), [DAY], "assumed") is None
 
 
-def test_attempts_of_an_assumed_price_work_at_once_where_the_dearest_ones_would_fit(store: Store) -> None:
+def test_attempts_of_an_assumed_price_work_at_once_where_the_dearest_ones_would_fit(store: Runs) -> None:
     kept = ledger(store)
     for number, usd in enumerate((0.5, 1.0, 0.2)):
         kept.reserve(line(f"known-{number}", usd), [])
@@ -179,7 +180,7 @@ def test_attempts_of_an_assumed_price_work_at_once_where_the_dearest_ones_would_
     assert other.waits
 
 
-def test_attempts_that_wait_for_runs_they_started_hold_no_such_run_up(store: Store) -> None:
+def test_attempts_that_wait_for_runs_they_started_hold_no_such_run_up(store: Runs) -> None:
     """Two families of an agent each, under limits of both agents: neither waits for the other for ever."""
     kept = ledger(store)
     limits = [Bound(limit=Limit(window="day", usd=9.0, agent=agent)) for agent in ("codex", "claude")]
@@ -193,7 +194,7 @@ def test_attempts_that_wait_for_runs_they_started_hold_no_such_run_up(store: Sto
     assert waits.behind == ("c2", "r1-1")
 
 
-def test_costs_of_nothing_and_disputed_ones_are_no_prices(store: Store) -> None:
+def test_costs_of_nothing_and_disputed_ones_are_no_prices(store: Runs) -> None:
     kept = ledger(store)
     plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
     store.add_run(RunRecord(id="r", status="running", reason=None, plan=plan, created=1.0))
@@ -207,7 +208,7 @@ def test_costs_of_nothing_and_disputed_ones_are_no_prices(store: Store) -> None:
     assert kept.paid_before("claude", None, None) == [0.5]
 
 
-def test_a_child_counts_for_all_above_it_and_gives_back(store: Store) -> None:
+def test_a_child_counts_for_all_above_it_and_gives_back(store: Runs) -> None:
     kept = ledger(store)
     kept.adopt("child", "root")
     kept.adopt("grandchild", "child")
@@ -219,7 +220,7 @@ def test_a_child_counts_for_all_above_it_and_gives_back(store: Store) -> None:
     assert kept.reserve(line("x", 1.0, run="root"), [root]) is None
 
 
-def test_runs_below_a_task_share_its_limit(store: Store) -> None:
+def test_runs_below_a_task_share_its_limit(store: Runs) -> None:
     """What waits for them counts with what it spent, and a sibling with what is reserved for it."""
     kept = ledger(store)
     for name in ("c1", "c2"):
@@ -243,7 +244,7 @@ def test_runs_below_a_task_share_its_limit(store: Store) -> None:
     assert kept.hold_more("two", 1.7, [shared("c2")], 104.0) is None
 
 
-def test_an_allowance_lifts_a_limit_but_no_ceiling(store: Store) -> None:
+def test_an_allowance_lifts_a_limit_but_no_ceiling(store: Runs) -> None:
     kept = ledger(store)
     ceiling = Bound(limit=Limit(window="ceiling", usd=12.0), run="r")
     kept.allow("r", "day", 5.0, "anna", 1.0)
@@ -254,7 +255,7 @@ def test_an_allowance_lifts_a_limit_but_no_ceiling(store: Store) -> None:
     assert refusal.limit.window == "ceiling"
 
 
-def test_a_clock_that_jumps_never_makes_room(store: Store) -> None:
+def test_a_clock_that_jumps_never_makes_room(store: Runs) -> None:
     kept = ledger(store)
     today = Bound(limit=Limit(window="day", usd=10.0), run="r", since=1000.0)
     kept.reserve(line("future", 8.0, at=99_999.0), [today])  # the clock was ahead, and was put right
@@ -263,7 +264,7 @@ def test_a_clock_that_jumps_never_makes_room(store: Store) -> None:
     assert kept.reserve(line("then", 3.0, at=10.0), [yesterday]) is not None
 
 
-def test_limits_are_set_narrowed_and_dropped(store: Store) -> None:
+def test_limits_are_set_narrowed_and_dropped(store: Runs) -> None:
     kept = ledger(store)
     kept.set_limit(Limit(window="day", usd=10.0), "anna", 1.0)
     kept.set_limit(Limit(window="day", usd=5.0), "berta", 2.0)
@@ -288,7 +289,7 @@ steps = st.lists(
 def test_whatever_happens_the_limit_holds(
     tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, int, float]]
 ) -> None:
-    store = Store(tmp_path_factory.mktemp("ledger"))
+    store = emptied(tmp_path_factory.mktemp("ledger"))
     kept, held = ledger(store), dict[str, float]()
     for number, (what, who, usd) in enumerate(told):
         name = f"a{who}"
@@ -325,9 +326,9 @@ from corral.world import process_identity
 from corral.store.records import Child
 from corral.store.parts.families import Lineage
 from corral.store.parts.ledger import Ledger
-from corral.store.sqlite.store import Store
+from corral.store.opening import open_store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-dice, store = random.Random(seed), Store(folder)
+dice, store = random.Random(seed), open_store(folder)
 kept, day = Ledger(store, process_identity.is_alive), Bound(limit=Limit(window="day", usd=20.0), run="r")
 dies_at = dice.randrange(10, 60) if dice.random() < 0.6 else None
 for turn in range(60):
@@ -344,7 +345,7 @@ for turn in range(60):
 
 @pytest.mark.slow
 def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = opened(tmp_path)
     day = Bound(limit=Limit(window="day", usd=20.0), run="r")
     seeds = random.Random(7)
     racing = [

@@ -10,19 +10,20 @@ from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.rules.context import mail as rules
 from corral.store.parts.families import Mail
+from corral.store.parts.runs import Runs
 from corral.store.records import MailMessage, Reader
-from corral.store.sqlite.store import Store
+from tests.rig.stores import opened
 
 WRITER, READER = "r-1", Reader("r", "build", "r-2")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+def store(tmp_path: Path) -> Runs:
+    return opened(tmp_path)
 
 
 @pytest.fixture
-def mail(store: Store) -> Mail:
+def mail(store: Runs) -> Mail:
     return Mail(store, rules.MOST_DELIVERIES)
 
 
@@ -87,7 +88,7 @@ def test_one_that_is_never_acknowledged_is_a_dead_one_in_the_end(mail: Mail) -> 
     assert [each.deliveries for each in mail.of_run("r")] == [rules.MOST_DELIVERIES]
 
 
-def test_a_lease_ends_with_the_attempt_that_holds_it(mail: Mail, store: Store) -> None:
+def test_a_lease_ends_with_the_attempt_that_holds_it(mail: Mail, store: Runs) -> None:
     send(mail, letter("a"))
     assert take(mail, 10, 3600) == ["a"]
     again = Reader("r", "build", "r-3")

@@ -19,20 +19,22 @@ from corral.model.flow import Flow
 from corral.model.money import Limit, Refusal, Window
 from corral.rules.money import limits
 from corral.rules.text import questions as rules
-from corral.store.sqlite.store import Store
+from corral.store.opening import open_store
+from corral.store.parts.runs import Runs
 from corral.world.notify.notify import notify
+from tests.rig.stores import opened
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+def store(tmp_path: Path) -> Runs:
+    return opened(tmp_path)
 
 
 def gate(node: str = "ok", deadline: float = 100.0) -> Question:
     return rules.gate_question(("run1", node, 0), "Land it?", "no", deadline)
 
 
-def test_the_same_question_is_asked_once(store: Store) -> None:
+def test_the_same_question_is_asked_once(store: Runs) -> None:
     first, new = store.inbox.ask(gate(), 1.0)
     again, new_again = store.inbox.ask(gate(deadline=200.0), 2.0)
     assert (new, new_again) == (True, False)
@@ -45,11 +47,11 @@ def money(more: float, window: Window = "run") -> Question:
     return limits.budget_question(who, "run1-1", Refusal(Limit(window=window, usd=1.0), 1.0, 0.0, 0.5), more, 1.0)
 
 
-def ask_for_money(store: Store, question: Question) -> tuple[Entry, bool]:
+def ask_for_money(store: Runs, question: Question) -> tuple[Entry, bool]:
     return store.inbox.ask(question, 1.0, lambda entry: limits.offered_usd(question) > limits.offered_usd(entry))
 
 
-def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store) -> None:
+def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Runs) -> None:
     first, _ = ask_for_money(store, money(3.0))
     asked: tuple[tuple[float, Window], ...] = ((3.5, "run"), (2.0, "run"), (0.5, "node"))
     for more, window in asked:  # nodes that stop at the same moment
@@ -60,7 +62,7 @@ def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store
     assert [entry.id for entry in store.inbox.waiting()] == [first.id, other.id]
 
 
-def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: Store) -> None:
+def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: Runs) -> None:
     first, _ = ask_for_money(store, money(3.0))
     store.inbox.answer(first.id, "raise", "me", 2.0)
     again, new = ask_for_money(store, money(2.0))
@@ -71,7 +73,7 @@ def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: S
     assert limits.granted_raise(kept) == (3.0, ("node", "run"))
 
 
-def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_money(store: Store) -> None:
+def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_money(store: Runs) -> None:
     entry, _ = ask_for_money(store, money(3.0))  # of the whole run, whichever attempt came first
     store.inbox.ask(structs.replace(gate(), attempt="run1-1"), 1.0)
     store.inbox.withdraw("run1", "it ended", 2.0, attempt="run1-1")
@@ -105,12 +107,12 @@ def test_who_may_raise_a_limit(window: Window, words: str, limits_for_all: list[
     assert rules.scope_for(entry, words, plan, limits_for_all) == needed
 
 
-def test_one_answer_counts(store: Store, tmp_path: Path) -> None:
+def test_one_answer_counts(store: Runs, tmp_path: Path) -> None:
     entry, _ = store.inbox.ask(gate(), 1.0)
     wins: list[str] = []
 
     def answer(name: str) -> None:
-        own = Store(tmp_path)
+        own = open_store(tmp_path)  # closed in the thread that opened it
         if own.inbox.answer(entry.id, name, name, 2.0):
             wins.append(name)
         own.close()
@@ -126,7 +128,7 @@ def test_one_answer_counts(store: Store, tmp_path: Path) -> None:
     assert store.inbox.waiting() == []
 
 
-def test_a_deadline_answers_with_the_default(store: Store) -> None:
+def test_a_deadline_answers_with_the_default(store: Runs) -> None:
     due, _ = store.inbox.ask(gate("one", 10.0), 1.0)
     later, _ = store.inbox.ask(gate("two", 20.0), 1.0)
     assert store.inbox.answer_due(9.9) == []
@@ -137,7 +139,7 @@ def test_a_deadline_answers_with_the_default(store: Store) -> None:
     assert not store.inbox.answer(due.id, "yes", "late", 11.0)
 
 
-def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
+def test_what_nobody_would_hear_is_taken_back(store: Runs) -> None:
     mine, _ = store.inbox.ask(rules.agent_question(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
     other, _ = store.inbox.ask(gate(), 1.0)
     store.inbox.withdraw("run1", "it ended", 2.0, "run1-1")
@@ -148,7 +150,7 @@ def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "99", "1 ", "٣", "9" * 30])
-def test_no_such_entry(store: Store, number: str) -> None:
+def test_no_such_entry(store: Runs, number: str) -> None:
     assert store.inbox.find(number) is None
 
 
@@ -176,7 +178,7 @@ def test_a_quota_asks_until_it_is_back() -> None:
 
 
 @pytest.mark.slow
-def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: Path) -> None:
+def test_notices_that_fail_are_told_and_hold_nothing_up(store: Runs, tmp_path: Path) -> None:
     entry, _ = store.inbox.ask(gate(), 1.0)
     file = tmp_path / "told"
     ways = NotifySettings(command=f"cat > {file}; exit 3", webhook="http://127.0.0.1:1/nobody")
@@ -187,7 +189,7 @@ def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: 
 
 
 def test_a_notice_comes_by_every_way_that_is_wanted(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The desktop by its own program, a command, and the bell of a terminal."""
     shown, file = tmp_path / "shown", tmp_path / "told"

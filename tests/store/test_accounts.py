@@ -5,13 +5,13 @@ import multiprocessing
 from pathlib import Path
 
 from corral.model.money import QuotaWindow
-from corral.store.sqlite.store import Store
+from tests.rig.stores import opened
 
 NOW = 1_790_000_000.0
 
 
 def test_a_minute_has_room_for_so_many(tmp_path: Path) -> None:
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(opened(tmp_path)) as store:
         waits = [store.accounts.ask("claude@work", 3, NOW + each) for each in range(5)]
         assert waits == [0.0, 0.0, 0.0, 57.0, 56.0]
         assert store.accounts.ask("claude@home", 3, NOW) == 0.0
@@ -20,12 +20,12 @@ def test_a_minute_has_room_for_so_many(tmp_path: Path) -> None:
 
 
 def _asks(folder: Path, count: int, let_in: "multiprocessing.Queue[int]") -> None:
-    with contextlib.closing(Store(folder)) as store:
+    with contextlib.closing(opened(folder)) as store:
         let_in.put(sum(store.accounts.ask("claude", 10, NOW) == 0.0 for _ in range(count)))
 
 
 def test_several_processes_share_it(tmp_path: Path) -> None:
-    Store(tmp_path).close()
+    opened(tmp_path).close()
     context = multiprocessing.get_context("spawn")
     let_in = context.Queue()
     processes = [context.Process(target=_asks, args=(tmp_path, 8, let_in)) for _ in range(3)]
@@ -37,7 +37,7 @@ def test_several_processes_share_it(tmp_path: Path) -> None:
 
 
 def test_windows_are_as_they_were_told_last(tmp_path: Path) -> None:
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(opened(tmp_path)) as store:
         for used in (0.2, 0.4):
             store.accounts.see([QuotaWindow(agent="claude@work", name="5h", used=used, resets=NOW, at=NOW)])
         assert [(each.name, each.used) for each in store.accounts.seen()] == [("5h", 0.4)]

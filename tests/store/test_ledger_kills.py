@@ -6,7 +6,8 @@ from pathlib import Path
 from corral.model import Attempt, Cost
 from corral.model.money import Bound, Expected, LedgerLine, Limit, Refusal
 from corral.store.parts.ledger import Ledger
-from corral.store.sqlite.store import Store
+from corral.store.parts.runs import Runs
+from tests.rig.stores import opened
 from tests.rig.tries import tries
 
 CASES = tries(200)
@@ -16,7 +17,7 @@ PARALLEL = 8
 class Race:
     """Many attempts of several runs and processes under a limit, decided by dice; nothing is left to a clock."""
 
-    def __init__(self, store: Store, dice: random.Random, case: int) -> None:
+    def __init__(self, store: Runs, dice: random.Random, case: int) -> None:
         self.dice, self.case, self.dead = dice, case, set[str]()
         self.ledger = Ledger(store, lambda owner: owner not in self.dead)
         self.price = dice.choice([0.05, 0.08, 0.25, 0.5])
@@ -88,7 +89,7 @@ def play(race: Race) -> None:
 
 
 def test_no_schedule_of_starts_reports_and_kills_passes_a_limit(tmp_path: Path) -> None:
-    store, dice, waited = Store(tmp_path), random.Random(20261117), 0
+    store, dice, waited = opened(tmp_path), random.Random(20261117), 0
     for case in range(CASES):
         race = Race(store, dice, case)
         with store.transaction():  # one for all: the disk is not what is tried here
@@ -100,7 +101,7 @@ def test_no_schedule_of_starts_reports_and_kills_passes_a_limit(tmp_path: Path) 
 
 
 def test_a_wait_is_over_when_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = opened(tmp_path)
     ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="r")
 
     def line(name: str) -> LedgerLine:
@@ -119,7 +120,7 @@ def test_a_wait_is_over_when_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
 
 
 def test_a_child_does_not_wait_for_the_attempt_that_waits_for_it(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = opened(tmp_path)
     ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="root")
     ledger.adopt("child", "root")
     parent = LedgerLine(attempt="p", run="root", node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1.0)
@@ -132,7 +133,7 @@ def test_a_child_does_not_wait_for_the_attempt_that_waits_for_it(tmp_path: Path)
 
 def test_no_schedule_of_kills_lets_two_of_an_assumed_price_pass_a_shared_limit(tmp_path: Path) -> None:
     """Each costs five times what is assumed, in runs and processes of their own; some die, with or without a report."""
-    store, dice, waited = Store(tmp_path), random.Random(20261118), 0
+    store, dice, waited = opened(tmp_path), random.Random(20261118), 0
     for case in range(CASES):
         dead, at_work, really, known = set[str](), dict[str, str](), 0.0, 0
         ledger = Ledger(store, lambda owner, dead=dead: owner not in dead)

@@ -1,0 +1,131 @@
+"""Wakes when any process has written to a store in PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+LOOK_SECONDS = 0.5  #: how often to look while the server is away
+Connect = Callable[[], "psycopg.Connection[dict[str, Any]]"]
+
+
+class Listener:
+    """The one connection of a process that listens, for all who watch; it is made when first needed."""
+
+    def __init__(self, connect: Connect, channel: str) -> None:
+        self._connect, self._channel = connect, channel
+        self._db: psycopg.Connection[dict[str, Any]] | None = None
+        self.watches: set[ChangeWatch] = set()
+        self._readers: dict[int, int] = {}  #: descriptor -> how many tasks wait for it
+
+    def watch(self) -> ChangeWatch:
+        self.descriptor()
+        found = ChangeWatch(self)
+        self.watches.add(found)
+        return found
+
+    def descriptor(self) -> int | None:
+        """Return what can be read when something was written; None while the server is away."""
+        if self._db is None:
+            try:
+                self._db = self._connect()
+                self._db.execute(f"LISTEN {self._channel}")  # type: ignore[arg-type] -- a name that we made
+            except psycopg.Error:
+                self.lose()
+                return None
+        return self._db.fileno()
+
+    def hear(self) -> None:
+        """Take what has arrived, and wake all who watch."""
+        for each in self.watches:
+            each.wake()
+        try:
+            if self._db is not None:
+                for _ in self._db.notifies(timeout=0):
+                    pass
+        except psycopg.Error:
+            self.lose()
+
+    def lose(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._db.close()
+        self._db = None
+
+    def begin_reading(self, descriptor: int) -> None:
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+        self._readers[descriptor] = self._readers.get(descriptor, 0) + 1
+        if self._readers[descriptor] == 1:
+            loop = asyncio.get_running_loop()
+
+            def read() -> None:
+                self.hear()
+                if self._db is None:
+                    loop.remove_reader(descriptor)
+                    self._readers.pop(descriptor, None)
+
+            loop.add_reader(descriptor, read)
+
+    def end_reading(self, descriptor: int) -> None:
+        import asyncio  # noqa: PLC0415
+
+        if descriptor in self._readers:
+            self._readers[descriptor] -= 1
+            if not self._readers[descriptor]:
+                del self._readers[descriptor]
+                asyncio.get_running_loop().remove_reader(descriptor)
+
+    def close(self) -> None:
+        self.watches.clear()
+        self.lose()
+
+
+class ChangeWatch:
+    """One who waits until any process has written."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._woken = False
+        self._waiter: Any = None  #: the future that a task waits for
+
+    def close(self) -> None:
+        self._listener.watches.discard(self)
+
+    def wake(self) -> None:
+        self._woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def wait(self, seconds: float) -> None:
+        """Return when something was written, or after `seconds`."""
+        descriptor = self._listener.descriptor()
+        if descriptor is None:
+            time.sleep(min(seconds, LOOK_SECONDS))
+        elif not self._woken and select.select([descriptor], [], [], seconds)[0]:
+            self._listener.hear()
+        self._woken = False
+
+    async def listen(self, seconds: float) -> None:
+        """Do the same without blocking the event loop."""
+        import asyncio  # noqa: PLC0415
+
+        if (descriptor := self._listener.descriptor()) is None:
+            await asyncio.sleep(min(seconds, LOOK_SECONDS))
+            return
+        if not self._woken:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._listener.begin_reading(descriptor)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._waiter
+            finally:
+                self._listener.end_reading(descriptor)
+                self._waiter = None
+        self._woken = False
