@@ -52,3 +52,23 @@ def test_an_address_of_no_use_is_one_line_and_exit_2(corral: Corral, url: str, w
     assert "hint:" in found.err
     assert "Traceback" not in found.err
     assert "secret-word" not in found.err
+
+
+def test_everything_is_copied_there_and_back(corral: Corral, postgres: Server) -> None:
+    corral.agent("mine", "echo new > c.txt; echo it is done")
+    repo = corral.repo()
+    assert corral.run(repo, "write c", "--agent", "mine").code == 0
+    before, events = corral("show", "@last", "--json").json, corral.events("@last")
+    url = postgres.database(empty=True)
+    copied = corral("store", "copy", "--to", url)
+    assert copied.code == 0, copied
+    assert "runs: 1 rows" in copied.err
+    assert corral("store", "copy", "--to", url).code == 2  # it is not empty any more
+    corral.env["CORRAL_STORE"] = url
+    assert corral("show", "@last", "--json").json == before
+    assert corral.events("@last") == events
+    assert corral.run(repo, "again", "--agent", "mine").code == 0  # numbers continue
+    assert corral("store", "copy", "--to", f"sqlite://{corral.root}/back").code == 0
+    del corral.env["CORRAL_STORE"]
+    back = corral("ls", "--json", env={"CORRAL_HOME": f"{corral.root}/back"}).json
+    assert [each["task"] for each in back] == ["again", "write c"]

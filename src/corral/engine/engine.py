@@ -16,7 +16,7 @@ from corral.model import OPEN, Request, Run
 from corral.model.errors import BadRequest, StoreTrouble, during_run
 from corral.model.events import RunEvent
 from corral.store.interface import Store, Watch
-from corral.store.opening import begin_store
+from corral.store.opening import begin_store, copy_store
 from corral.store.records import StoreReport
 
 if TYPE_CHECKING:
@@ -93,6 +93,10 @@ class Engine:
     def store_report(self) -> StoreReport:
         """Look through the whole store: soundness, version, size."""
         return self._store.report()
+
+    def copy_store(self, to: str, say: Say) -> None:
+        """Copy everything to an empty store at another address."""
+        copy_store(self._store, self.home, to, say)
 
     def check_writable(self) -> None:
         """Raise unless the store can be written to."""

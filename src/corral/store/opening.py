@@ -1,14 +1,21 @@
-"""The choice of the store that a home folder has."""
+"""The choice of the store that a home folder has, and copies of whole stores."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from corral.config.paths import user_file
 from corral.model.errors import RefusedStore
 from corral.store.interface import Store
 
+if TYPE_CHECKING:
+    from corral.store.sql import Database
+
+FIRST = ("runs", "tokens")  #: tables that others refer to
+DERIVED = ("migrations", "fact_words")  #: tables that a new store has, or that are made of others
 SERVERS = ("postgresql://", "postgres://")
 
 
@@ -57,3 +64,43 @@ def begin_store(home: Path) -> None:
     from corral.store.sqlite import missing_database  # noqa: PLC0415 -- rarely needed
 
     missing_database.begin(home / "corral.db")
+
+
+def copy_store(store: Store, home: Path, to: str, say: Callable[[str], None]) -> None:
+    """Copy everything to an empty store: a database in PostgreSQL, or SQLite in a state folder (`sqlite:///FOLDER`)."""
+    busy = [run for run, _, owner in store.pages.owned() if owner]
+    if busy:
+        raise RefusedStore(f"run {busy[0]} is at work: its store cannot be copied", hint="stop it: corral stop RUN")
+    target = _open_target(home, to)
+    try:
+        if not target.is_empty():
+            raise RefusedStore("the store to copy to is not empty", hint="name an empty database, or an empty folder")
+        _copy_tables(cast("Database", store), cast("Database", target), say)
+    finally:
+        target.close()
+
+
+def _open_target(home: Path, to: str) -> Store:
+    if not to.startswith("sqlite:///"):
+        return open_server(home, to)
+    from corral.store.sqlite.store import Store as SqliteStore  # noqa: PLC0415 -- rarely needed
+
+    return SqliteStore(Path(to.removeprefix("sqlite://").removesuffix("/corral.db")))
+
+
+def _copy_tables(source: Database, target: Database, say: Callable[[str], None]) -> None:
+    known = target.columns()
+    tables = {name: fields for name, fields in source.columns().items() if name in known}
+    names = [*FIRST, *sorted(name for name in tables if name not in (*FIRST, *DERIVED) and "fact_words" not in name)]
+    with source.snapshot(), target.transaction():
+        for name in names:
+            count = 0
+            for page in source.table(name, tables[name]):
+                target.fill(name, tables[name], page)
+                count += len(page)
+            if count:
+                say(f"{name}: {count} rows")
+        for page in source.table("facts", ["number", "text"]):
+            for number, text in page:
+                target.do("index_fact", number=number, text=text)
+        target.continue_numbers()

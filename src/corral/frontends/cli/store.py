@@ -10,7 +10,7 @@ from corral.frontends.cli.look import engine, json_option
 
 @click.group()
 def store() -> None:
-    """Check the store: soundness, version, size."""
+    """Check the store, or copy it to another database."""
 
 
 @store.command()
@@ -30,3 +30,13 @@ def check(*, as_json: bool) -> int:
         if not found.sound:
             click.echo("hint: save what can be read: corral export > backup.jsonl; then move the file away", err=True)
     return 0 if found.sound else 1
+
+
+@store.command()
+@click.option("--to", "to", required=True, metavar="URL", help="postgresql://USER@HOST/DATABASE or sqlite:///FOLDER.")
+def copy(*, to: str) -> int:
+    """Copy everything to an empty store. Exit 2 if it is not empty."""
+    with engine() as opened:
+        opened.copy_store(to, lambda line: click.echo(line, err=True))
+    click.echo("copied; to use it: set CORRAL_STORE, or [store] url in config.toml", err=True)
+    return 0
