@@ -193,3 +193,28 @@ def test_one_that_waits_for_a_slot_says_so(corral: Corral) -> None:
                 (place.parent / "go").touch()
         outcome = run.end()
     assert [each["status"] for each in outcome.json["nodes"][0]["attempts"]] == ["done", "done"], outcome
+
+
+def test_a_flow_goes_to_a_machine_unless_its_nodes_say_otherwise(corral: Corral) -> None:
+    doer(corral)
+    add_machine(corral, "box1")
+    add_machine(corral, "box2")
+    flow = """
+name: placed
+nodes:
+  one: {task: "DO: echo 1 > one.txt"}
+  two: {task: "DO: cat one.txt > two.txt", needs: [one], machine: box2}
+"""
+    outcome = run_flow(corral, corral.repo(), flow, "--machine", "box1")
+    placed = {name: node["attempts"][0]["machine"] for name, node in nodes(outcome).items()}
+    assert (outcome.json["status"], placed) == ("done", {"one": "box1", "two": "box2"}), outcome
+
+
+def test_an_unknown_label_of_a_flow_is_named_with_its_line(corral: Corral) -> None:
+    doer(corral)
+    add_machine(corral, "box1", "labels = {arch = 'x86'}")
+    flow = "name: x\nnodes:\n  one: {task: 'DO: true', machine: {arch: arm64}}\n"
+    outcome = run_flow(corral, corral.repo(), flow)
+    assert outcome.code == 2, outcome
+    assert ":3:" in outcome.err
+    assert "there is no machine with arch = arm64" in outcome.err

@@ -96,6 +96,7 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
     "--stubs", "stub_file", metavar="FILE", help="With --dry-run: file with outcomes, one `NODE: OUTCOME` per line."
 )
 @click.option("--base", metavar="REF", help="Branch, tag or commit to start from.  [default: HEAD]")
+@click.option("--machine", metavar="NAME|any", help="Machine of nodes that name none, of [machines].  [default: here]")
 @click.option(
     "--held-out", metavar="DIR", help="Folder of checks that no agent sees: added to the work for another check."
 )
