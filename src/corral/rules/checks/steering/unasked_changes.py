@@ -13,7 +13,7 @@ from typing import Any, cast
 from corral.model.evidence import Doubt
 from corral.model.flow import Task
 from corral.rules.checks.steering import config_text, roles
-from corral.rules.checks.steering.doubts import added_lines, is_product
+from corral.rules.checks.steering.doubts import LARGEST, added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
 from corral.rules.checks.steering.text_patterns import LENIENT, UNASKED, UnaskedLine
 from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
@@ -86,7 +86,7 @@ def doubts_about_changes(
     for each in changes:
         base = work.text("base", each.path) if each.kind == "changed" else ""
         now = work.text("delivered", each.path) if each.kind != "deleted" else None
-        if now is None or base is None:
+        if now is None or base is None or max(len(now), len(base)) > LARGEST:  # that is a doubt by itself
             continue
         role = roles.role_of(each.path)
         if role == "product" and roles.is_code(each.path):
@@ -273,7 +273,7 @@ def doubts_about_lines(changes: Sequence[PathChange], contents: Contents, task: 
     found: list[Doubt] = []
     for change in changes:
         delivered = contents.get(("delivered", change.path))
-        if change.kind == "deleted" or not delivered or not is_product(change.path):
+        if change.kind == "deleted" or not delivered or len(delivered) > LARGEST or not is_product(change.path):
             continue
         base = (contents.get(("base", change.path)) or b"") if change.kind == "changed" else b""
         before, now = base.decode(errors="replace"), delivered.decode(errors="replace")
