@@ -12,7 +12,7 @@ from tests.rig.flows import doer
 from tests.rig.mcp import connected, told
 from tests.rig.repository import Repo
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "flow": {
         "name": "greeting",
         "nodes": {

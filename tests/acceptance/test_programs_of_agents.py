@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from corral.testing.stage import until
 from tests.rig.command import Corral
 from tests.rig.talkers import caller, command, flow, node, task
 
@@ -175,3 +176,32 @@ def test_mistakes_in_a_program_node_have_their_lines(corral: Corral) -> None:
     assert "there is no program `../secret.ts`" in said
     assert "no tool is called `read_files` (hint: did you mean `read_file`?)" in said
     assert "unknown key `agent`" in said
+
+
+def test_a_program_that_was_cut_off_by_a_kill_is_done_once_from_the_beginning(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    file = corral.root / "slow.yaml"
+    flag = corral.root / "shared" / "flag"
+    flag.parent.mkdir()
+    corral.config(f'[scope]\nread = ["**", "{flag.parent}/**"]\n')
+    file.write_text(
+        "name: slow\nnodes:\n  slow: {program: slow.py, tools: [read_file, write_file, run_command, report]}\n"
+    )
+    (corral.root / "slow.py").write_text(
+        "async def main(input):\n"
+        "    text = await read_file(path='a.txt')\n"
+        "    await write_file(path='a.txt', content=text + 'once')\n"
+        "    await report(text='begun')\n"
+        f"    await run_command(command='until [ -e {flag} ]; do sleep 0.05; done', timeout_seconds=60)\n"
+        "    return (await read_file(path='a.txt')).count('once')\n"
+    )
+    with corral.going("flow", "run", file, "--repo", repo.folder) as going:
+        until(lambda: corral("ls", "--json").json and events(corral, "reported"), "the program has begun")
+        going.process.kill()
+    flag.touch()
+    resumed = corral("resume", "@last", "--json")
+    assert resumed.code == 0, resumed
+    tries = resumed.json["nodes"][0]["attempts"]
+    assert [each["status"] for each in tries] == ["stopped", "done"]
+    assert tries[-1]["output"] == 1
+    assert repo.read(tries[-1]["branch"], "a.txt") == "one two\nonce"

@@ -36,7 +36,7 @@ def what(node: Node) -> str:
             words = f"{'race: ' if node.rivals else ''}{agents or 'agent'}"
             words += f" as {node.task.role}" if node.task.role else ""
         case "run":
-            words = f"runs `{node.task.prompt}`"
+            words = f"runs `{node.program.name if node.program else node.task.prompt}`"
         case "gate":
             words = f"asks: {node.task.prompt}"
         case "merge":
