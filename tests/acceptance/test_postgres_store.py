@@ -3,7 +3,8 @@
 import pytest
 
 from tests.rig.command import Corral
-from tests.rig.postgres import Server
+from tests.rig.postgres import Server, server
+from tests.rig.waiting import until
 
 
 @pytest.fixture
@@ -72,3 +73,16 @@ def test_everything_is_copied_there_and_back(corral: Corral, postgres: Server) -
     del corral.env["CORRAL_STORE"]
     back = corral("ls", "--json", env={"CORRAL_HOME": f"{corral.root}/back"}).json
     assert [each["task"] for each in back] == ["again", "write c"]
+
+
+def test_a_run_outlives_a_restart_of_the_server(corral: Corral) -> None:
+    with server() as own:
+        corral.env["CORRAL_STORE"] = own.database()
+        repo = corral.repo()
+        corral.agent("slow", "echo begun; sleep 3; echo new > c.txt")
+        with corral.going("run", "write c", "--agent", "slow", cwd=repo.folder) as running:
+            until(lambda: own.ask("store1", "SELECT 1 FROM attempts WHERE phase = 'working'"), "it works")
+            own.stop()
+            own.start()
+            assert running.process.wait(60) == 0
+        assert corral("show", "@last", "--json").json["status"] == "done"
