@@ -32,7 +32,7 @@ TOLD = (
     (4, 17, "the input `thing` has no value"),
     (5, 13, "`on_failure` is one of stop, continue"),
     (7, 6, "`a` needs itself"),
-    (8, 6, "is none or several of: task, run, gate, merge, flow"),
+    (8, 6, "is none or several of: task, run, program, gate, merge, flow"),
     (9, 6, "`c` needs `nobody`, which is no node"),
     (9, 6, "`c` needs `d` twice"),
     (9, 36, "`task`: {{1 +}}: it cannot be read"),
@@ -358,7 +358,7 @@ def test_the_schema_of_flow_files(corral: Corral) -> None:
     schema = corral("flow", "schema").json
     assert schema["required"] == ["nodes"]
     kinds = schema["properties"]["nodes"]["additionalProperties"]["oneOf"]
-    assert sorted(kind["required"][0] for kind in kinds) == ["flow", "gate", "merge", "run", "task"]
+    assert sorted(kind["required"][0] for kind in kinds) == ["flow", "gate", "merge", "program", "run", "task"]
 
 
 def test_a_nested_flow_is_not_read_through_a_link(corral: Corral) -> None:

@@ -149,7 +149,7 @@ def test_the_inspector_lists_and_calls(ready: Corral) -> None:
     told = [word for name in ("CORRAL_HOME", "XDG_CONFIG_HOME") for word in ("-e", f"{name}={ready.env[name]}")]
     server = [inspector(), "--cli", *told, PROGRAM, "mcp"]  # it passes on no environment but this
     listed = json.loads(program(ready, repo, *server, "--method", "tools/list"))
-    assert len(listed["tools"]) == 18
+    assert len(listed["tools"]) == 19
     arguments = (f"path={repo.folder}", "task=write it", "force_runtime=mine", 'checks=["test -s said.txt"]')
     options = [word for each in arguments for word in ("--tool-arg", each)]
     called = program(ready, repo, *server, "--method", "tools/call", "--tool-name", "engine_execute", *options)

@@ -79,7 +79,7 @@ def test_a_task_over_http(server: Server, repo: Repo, mode: str) -> None:
 
     async def work() -> tuple[Any, Any]:
         async with connected(server, mode, person=person) as client:
-            assert len((await client.list_tools()).tools) == 18
+            assert len((await client.list_tools()).tools) == 19
             asked = {"path": str(repo.folder), "task": "write", "force_runtime": "mine"}
             result = await client.call_tool("engine_execute", asked, progress_callback=tell)
             assert not result.is_error, told(result)
@@ -237,7 +237,7 @@ def test_claude_code_over_http(server: Server, repo: Repo) -> None:
 def test_the_inspector_over_http(server: Server, repo: Repo) -> None:
     header = f"Authorization: Bearer {server.token}"
     asks = [inspector(), "--cli", f"{server.address}/mcp", "--transport", "http", "--header", header]
-    assert len(json.loads(program(server.corral, repo, *asks, "--method", "tools/list"))["tools"]) == 18
+    assert len(json.loads(program(server.corral, repo, *asks, "--method", "tools/list"))["tools"]) == 19
     arguments = (f"path={repo.folder}", "task=write it", "force_runtime=mine")
     options = [word for each in arguments for word in ("--tool-arg", each)]
     called = program(server.corral, repo, *asks, "--method", "tools/call", "--tool-name", "engine_execute", *options)

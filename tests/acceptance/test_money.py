@@ -409,7 +409,7 @@ def test_pages_show_what_is_reserved_and_not_as_spent(corral: Corral, repo: Repo
     assert corral.run(repo, "t", "--agent", spends(corral, 0.25)).code == 0
     with serving(corral, corral.root) as server:
         now, cost, page = (server.ask("GET", path).body.decode() for path in ("/", "/cost", f"/runs/{run}"))
-    assert "$1.00 reserved for what runs and for unknown cost" in now
+    assert "$1.00 reserved" in now
     assert "$0.25</" in now
     assert "spent, up to $1.00 reserved for unknown cost" in cost
     assert "1 attempt of unknown cost, $1.00 reserved" in cost
