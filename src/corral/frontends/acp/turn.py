@@ -55,8 +55,11 @@ class FollowedRun:
                 self._ask_and_withdraw()
                 if self.detached or status not in (*OPEN, *LEFT_TO_USER):
                     break
-                if not self._questions and self._is_left() and not await self._continue_answered():
-                    break
+                if not self._questions and self._is_left():
+                    self.progress.take(self._new_events())
+                    self._ask_and_withdraw()  # its process may have asked just before it left
+                    if not self._questions and not await self._continue_answered():
+                        break
                 await self._listen(bell)
         finally:
             bell.close()
