@@ -51,28 +51,28 @@ class Conversation:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            told = msgspec.json.decode(line, type=Line)
+            message = msgspec.json.decode(line, type=Line)
         except (msgspec.DecodeError, UnicodeError):
             return [Unparsed(line)]
-        match told.event:
+        match message.event:
             case "begin":
-                return [Started(told.session)]
+                return [Started(message.session)]
             case "text":
-                return [Said(told.text)]
+                return [Said(message.text)]
             case "call":
                 self._used_tools = True
-                return [CalledTool(told.name, str(told.input or ""), told.id)]
+                return [CalledTool(message.name, str(message.input or ""), message.id)]
             case "result":
-                returned = ToolReturned(told.id, told.ok, str(told.output)[:2000])
-                return [returned, Changed(told.path)] if told.path and told.ok else [returned]
-            case "used" if isinstance(told.input, int) and isinstance(told.output, int):
-                self._tokens += Tokens(told.input, told.output)
+                returned = ToolReturned(message.id, message.ok, str(message.output)[:2000])
+                return [returned, Changed(message.path)] if message.path and message.ok else [returned]
+            case "used" if isinstance(message.input, int) and isinstance(message.output, int):
+                self._tokens += Tokens(message.input, message.output)
                 return [Spent(self._tokens)]
             case "end":
                 self._ended = True
-                if told.ok:
-                    return [error_words.ended_well(told.text, used_tools=self._used_tools)]
-                return error_words.failed(told.status, told.text, hints=HINTS)
+                if message.ok:
+                    return [error_words.ended_well(message.text, used_tools=self._used_tools)]
+                return error_words.failed(message.status, message.text, hints=HINTS)
         return []
 
     def exited(self, end: End) -> list[AgentEvent]:

@@ -6,13 +6,15 @@ import gc
 import os
 import sys
 
+USUAL_RUNS = 30  #: that a plain `ls` lists
+
 
 def main() -> None:
     _have_streams()
     if sys.stdout.isatty() or sys.stderr.isatty():
-        from corral.frontends import safe_text  # noqa: PLC0415 -- only where somebody looks
+        from corral.frontends import text  # noqa: PLC0415 -- only where someone looks
 
-        safe_text.protect()
+        text.protect()
     code = 0
     try:
         code = _run_command()
@@ -32,25 +34,34 @@ def _run_command() -> int:
 
         sys.stdout.write(describe())
         return 0
-    gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
+    gc.disable()  # while modules load there is no garbage; commands that continue for long switch it on again
     if sys.argv[1:] == ["acp"]:  # an editor waits for its first answer: the rest is loaded after it
         from corral.frontends.acp.start import serve  # noqa: PLC0415
 
         return serve()
-    if sys.argv[1:] == ["ls"] and _list_runs_fast():
+    if sys.argv[1:2] == ["ls"] and _list_runs_fast(sys.argv[2:]):
         return 0
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
     return run_command_line()
 
 
-def _list_runs_fast() -> bool:
-    """Do a plain `ls` without all that reads command lines; what goes wrong is told by the usual way."""
+def _list_runs_fast(arguments: list[str]) -> bool:
+    """Do a plain `ls` without all that reads command lines and settings; what is not plain goes the usual way."""
+    from corral.store.sqlite import plain_list  # noqa: PLC0415
+
+    options = plain_list.plain_options(arguments)
+    if options is None:
+        return False
+    most = int(options.get("-n", USUAL_RUNS))
+    rows = plain_list.newest(most, options.get("--status"), options.get("--agent"))
+    if rows is None or (options and not rows):  # the usual way says that none fits
+        return False
     from corral.frontends import run_rows  # noqa: PLC0415
 
     try:
-        run_rows.show()
-    except Exception:  # noqa: BLE001
+        run_rows.show(rows)
+    except UnicodeEncodeError:  # the usual way replaces what the terminal cannot show
         return False
     return True
 

@@ -6,13 +6,13 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from corral.agents import acp, claude, command, replay
-from corral.agents.formats import error_patterns
-from corral.agents.protocol import Agent
+from corral.agents import acp, command, replay
+from corral.agents.formats import command_output
+from corral.agents.protocol import Agent, Conversation
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 
@@ -24,21 +24,25 @@ __all__ = ["Agent", "find", "names"]
 Maker = Callable[[AgentProfile], Agent]
 
 
-def _built_in() -> dict[str, Maker]:
-    """Read the files of this folder: each says by which names its agents are asked for."""
-    found: dict[str, Maker] = {
-        "replay": lambda profile: replay.Replay(profile, lambda name, given: find(name, {name: given}))
-    }
+def _read_tables(name: str) -> dict[str, Any]:
+    """Return the tables of that name in the files of this folder, as one."""
+    found: dict[str, Any] = {}
     for each in pkgutil.iter_modules(__path__, f"{__name__}."):
-        found |= cast("dict[str, Maker]", getattr(importlib.import_module(each.name), "AGENTS", {}))
+        found |= getattr(importlib.import_module(each.name), name, {})
     return dict(sorted(found.items()))
+
+
+def _replay(profile: AgentProfile) -> Agent:
+    return replay.Replay(profile, lambda name, given: find(name, {name: given}))
 
 
 #: The agent of ours that asks the same models, without their own program.
 MODELS_OF = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
 
 
-BUILT_IN = _built_in()
+BUILT_IN: dict[str, Maker] = _read_tables("AGENTS") | {"replay": _replay}
+#: Readers of output that a program of the user may print as a known one does, by its name in the settings.
+OUTPUTS: dict[str, Callable[[], Conversation]] = _read_tables("OUTPUTS")
 
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
@@ -56,13 +60,12 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
         return _by_method(profile.method, name, profile, profiles)
     if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
         spoken = acp.of_command(name, profile)
-        return error_patterns.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
+        return command_output.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
     if profile.command:
-        reader = claude.reader if profile.output == "claude" else None
-        return command.AnyCommand(name, profile, reader)
+        return command.AnyCommand(name, profile, OUTPUTS.get(profile.output))
     if name in BUILT_IN:
         return BUILT_IN[name](profile)
-    if name == command.NAME:  # not to be asked for by a person: flows have commands of their own
+    if name == command.NAME:  # not to be asked for by a user: flows have commands of their own
         return command.Shell()
     if name.startswith(acp.PREFIX):
         return _acp(name, profile)
@@ -78,7 +81,7 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
 
 
 def _alike(name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile]) -> Agent:
-    """Return the known agent that one of the person's is like, set up as that one's table says."""
+    """Return the known agent that one of the user's is like, set up as that one's table says."""
     known = str(profile.like)
     if name in BUILT_IN:
         raise BadRequest(f"[agents.{name}] like: `{name}` is a built-in agent", hint="give yours another name")
@@ -110,6 +113,6 @@ def _acp(name: str, profile: AgentProfile) -> Agent:
 
 
 def _plugins() -> tuple[EntryPoint, ...]:
-    from importlib import metadata  # noqa: PLC0415 -- dear to load, and the built-in agents need none
+    from importlib import metadata  # noqa: PLC0415 -- slow to load, and the built-in agents need none
 
     return tuple(metadata.entry_points(group="corral.agents"))

@@ -37,6 +37,8 @@ class Acp:
             mcp=True,
             mcp_url=False,  # each says for itself, when it is asked
             acp="",
+            rules=preset.rules,
+            images=True,  # each says for itself, when it is asked
         )
 
     def start(self, task: AgentTask) -> Command:
@@ -75,7 +77,7 @@ class Acp:
 
 
 def of_command(name: str, profile: AgentProfile) -> Acp:
-    """Return the agent that a person describes by its command alone."""
+    """Return the agent that a user describes by its command alone."""
     preset = Preset(
         program=profile.command[0],
         called=name,

@@ -1,4 +1,4 @@
-"""aider: `aider --message-file FILE --yes-always`; it prints text for people: its words are all there is to go by."""
+"""aider: `aider --message-file FILE --yes-always`; it prints text for users: its words are all there is to go by."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class AiderConversation:
     def read(self, line: str) -> list[AgentEvent]:
         if edited := _EDITED.match(line):
             return [Changed(edited[1])]
-        if used := re.match(_USED, line):  # compiled when first needed: it is dear
+        if used := re.match(_USED, line):  # compiled when first needed: it is slow
             return [self._spent_event(used)]
         if _TROUBLE.match(line):
             self._trouble, self._answered = f"{self._trouble} {line}".strip()[-error_words.MOST_WORDS :], False

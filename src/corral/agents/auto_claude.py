@@ -1,4 +1,4 @@
-"""Auto-Claude: one command plans and builds; what became of it stands in its plan, never in its exit code."""
+"""Auto-Claude: one command plans and builds; what became of it is in its plan, never in its exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from corral.model.agent_api import (
     Telling,
 )
 from corral.model.errors import BadRequest
-from corral.model.events import AgentEvent, Ended, Heeded, Said, Started
+from corral.model.events import AgentEvent, Ended, Said, Started, SteerTaken
 
 SPECS = ".auto-claude/specs"  #: below the workspace
 PHASE = "__EXEC_PHASE__:"
@@ -73,8 +73,8 @@ class AutoClaude:
             raise BadRequest("the agent `auto-claude` builds: it cannot only look", hint="ask `claude` instead")
         program = self._profile.program or "auto-claude"
         backend, spec = str(PurePosixPath(program).parent.parent.parent), _spec(task)
-        told = f".auto-claude/{spec}.md"
-        arguments = ["--task-file", f"{task.home}/{told}", "--project-dir", task.workspace]
+        task_file = f".auto-claude/{spec}.md"
+        arguments = ["--task-file", f"{task.home}/{task_file}", "--project-dir", task.workspace]
         arguments += ["--spec-dir", f"{task.workspace}/{SPECS}/{spec}", "--auto-approve", "--direct"]
         env = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
         if model := task.model or self._profile.model:
@@ -87,7 +87,9 @@ class AutoClaude:
             argv=(program, f"{backend}/runners/spec_runner.py", *arguments),
             env=env,
             cwd=backend,
-            files={} if task.interrupted else {told: task.prompt.encode()},  # what it was asked first lies there still
+            files={}
+            if task.interrupted
+            else {task_file: task.prompt.encode()},  # what it was asked first lies there still
             programs=(backend,),
             read_back=(_plan_file(spec), _input_file(spec)),
         )
@@ -97,7 +99,7 @@ class AutoClaude:
 
 
 def _spec(task: AgentTask) -> str:
-    """Name the folder of its plan: the one it was cut off in, or one for each thing it is told."""
+    """Name the folder of its plan: the one it was cut off in, or one for each prompt."""
     if task.session and task.interrupted:
         return task.session
     return f"001-corral-{zlib.crc32(task.prompt.encode()):08x}"
@@ -157,7 +159,7 @@ _PHASE = msgspec.json.Decoder(_Phase)
 
 
 class AutoClaudeConversation:
-    """Reads its phases and lines; what a person adds is left in a file that it reads before each subtask."""
+    """Reads its phases and lines; what a user adds is left in a file that it reads before each subtask."""
 
     def __init__(self, spec: str, going_on: str) -> None:
         self._spec, self._resumes = spec, going_on
@@ -171,7 +173,7 @@ class AutoClaudeConversation:
         heard: list[Heard] = [] if self._started else self._begin()
         if PHASE in text:
             heard += self._phase(text.partition(PHASE)[2])
-        elif any(mail_message.isalnum() for mail_message in text):  # not a frame drawn around words
+        elif any(char.isalnum() for char in text):  # not a frame drawn around words
             self._kept.append(text.strip(" │║┃"))
             heard.append(Said(self._kept[-1]))
         return heard
@@ -182,7 +184,7 @@ class AutoClaudeConversation:
                 self._pending_steers.append(text)
                 return [self._input("\n\n".join(self._pending_steers))]
             case Cancel():
-                return [Leave(f"{SPECS}/{self._spec}/PAUSE", b"stopped by a person\n")]
+                return [Leave(f"{SPECS}/{self._spec}/PAUSE", b"stopped by the user\n")]
             case Pause():
                 return []
 
@@ -209,10 +211,10 @@ class AutoClaudeConversation:
         return [Said(f"{phase.phase.replace('_', ' ')}{about}: {phase.message}{progress}")]
 
     def _steers_taken_in(self, left: bytes) -> list[AgentEvent]:
-        """It empties the file, or takes it away, once it has taken in what stands there."""
+        """It empties the file, or takes it away, once it has taken in what is there."""
         if left.strip():
             return []
-        return [Heeded(text) for text in self._pending_steers]
+        return [SteerTaken(text) for text in self._pending_steers]
 
     def _ending(self, end: End, plan: _Plan | None) -> list[AgentEvent]:
         said = "\n".join(self._kept)
@@ -233,7 +235,7 @@ class AutoClaudeConversation:
 
 
 def _share(progress: object) -> str:
-    known = isinstance(progress, int | float) and 0 <= progress <= 100
+    known = isinstance(progress, int | float) and not isinstance(progress, bool) and 0 <= progress <= 100
     return f", {progress:.0f} %" if known else ""
 
 

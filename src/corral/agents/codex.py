@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, field
 
-from corral.agents.formats import error_words
+from corral.agents.formats import call_hook, error_words
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider, image_path
 from corral.model.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 
 MOST_TOOL_OUTPUT = 2000
@@ -38,6 +38,17 @@ wire_api = "responses"
 request_max_retries = {retries}
 stream_max_retries = {retries}
 """
+HOOK = """\
+[features]
+hooks = true
+[[hooks.PreToolUse]]
+matcher = "*"
+[[hooks.PreToolUse.hooks]]
+type = "command"
+command = {command}
+timeout = {seconds}
+"""
+HOOK_FLAG = "--dangerously-bypass-hook-trust"  #: else it leaves out a hook that no user has looked at on a terminal
 HINTS: dict[ErrorClass, str] = {
     "auth": "log in with `codex login`, or set CODEX_API_KEY",
     "not_found": "is the model's name right? --agent codex:MODEL",
@@ -76,6 +87,8 @@ class Codex:
             install="npm install -g @openai/codex",
             oldest="0.166.0",
             schema="strict",
+            rules="hook",
+            images=True,
         )
 
     def start(self, task: AgentTask) -> Command:
@@ -83,18 +96,34 @@ class Codex:
         argv = [self._profile.program or "codex", "exec"]
         argv += ["resume"] if task.session else ["-C", task.workspace]
         argv += ["--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"']
+        argv += [HOOK_FLAG] if task.hook else []
         model = task.model or self._profile.model
         if model:
             argv += ["-m", model]
         if task.schema is not None:
             argv += ["--output-schema", f"{task.home}/{SCHEMA}"]
+        argv += [f"--image={image_path(task, image)}" for image in task.images if not task.session]
         argv += [task.session, "-"] if task.session else ["-"]
         wanted = {SCHEMA: msgspec.json.encode(task.schema)} if task.schema is not None else {}
         return Command(
             argv=tuple(argv),
             env={"CODEX_HOME": f"{task.home}/.codex"},
             stdin=task.prompt.encode(),
-            files={".codex/config.toml": self._config(task, model).encode(), **wanted},
+            files={".codex/config.toml": self._config(task, model).encode(), **wanted, **call_hook.files(task)},
+        )
+
+    def interact(self, task: AgentTask) -> Command:
+        argv = [self._profile.program or "codex", *(["resume"] if task.session else [])]
+        argv += ["-C", task.workspace, "-c", f'sandbox_mode="{_sandbox(task)}"']
+        argv += [HOOK_FLAG] if task.hook else []
+        argv += ["-c", 'approval_policy="never"'] if task.boxed else []
+        model = task.model or self._profile.model
+        argv += ["-m", model] if model else []
+        trusted = f'[projects.{json.dumps(task.workspace)}]\ntrust_level = "trusted"\n'
+        return Command(
+            argv=(*argv, *([task.session] if task.session else [])),
+            env={"CODEX_HOME": f"{task.home}/.codex"},
+            files={".codex/config.toml": (self._config(task, model) + trusted).encode(), **call_hook.files(task)},
         )
 
     def _config(self, task: AgentTask, model: str | None) -> str:
@@ -103,7 +132,8 @@ class Codex:
             retries = error_words.own_retries(self._profile.settings)
             provider = PROVIDER.format(url=json.dumps(self._url), retries=retries)
             config = 'model_provider = "custom"\n' + config + provider
-        return config + "".join(_server(server) for server in task.mcp)
+        hook = HOOK.format(command=json.dumps(call_hook.command(task)), seconds=call_hook.SECONDS) if task.hook else ""
+        return config + hook + "".join(_server(server) for server in task.mcp)
 
     def converse(self, _: AgentTask) -> CodexConversation:
         return CodexConversation()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from corral.agents.formats import error_patterns
+from corral.agents.formats import command_output
 from corral.agents.formats.command_output import READERS, TextOutput
 from corral.agents.protocol import Conversation
 from corral.model import Tokens
@@ -31,6 +31,12 @@ class AnyCommand:
             version=(),
             reports_cost=bool(profile.cost) or profile.cost_usd is not None,
         )
+
+    def interact(self, task: AgentTask) -> Command | None:
+        if not self._profile.interactive:
+            return None
+        values = {"{model}": task.model or self._profile.model or "", "{workspace}": task.workspace}
+        return Command(argv=tuple(_fill_placeholders(word, values) for word in self._profile.interactive))
 
     def start(self, task: AgentTask) -> Command:
         prompt_file = f"{task.home}/{PROMPT_FILE}"
@@ -57,7 +63,7 @@ class AnyCommand:
 
     def converse(self, _: AgentTask) -> Conversation:
         conversation = self._reader() if self._reader else READERS[self._profile.output](self._profile)
-        return error_patterns.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
+        return command_output.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
 
 
 def _try_patterns(name: str, profile: AgentProfile) -> None:
@@ -69,12 +75,14 @@ def _try_patterns(name: str, profile: AgentProfile) -> None:
         try:
             re.compile(pattern or "")
         except re.error as error:
-            raise BadRequest(f"agents.{name}.{key}: `{pattern}` is not a pattern: {error}") from error
+            raise BadRequest(
+                f"agents.{name}.{key}: `{pattern}` is not a pattern: {error}", hint="a regular expression of Python"
+            ) from error
 
 
 def _fill_placeholders(word: str, values: dict[str, str]) -> str:
-    # One pass: what stands inside a prompt is not a placeholder.
-    return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values[match.group()], word)
+    # One pass: what is inside a prompt is not a placeholder.
+    return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values.get(match.group(), ""), word)
 
 
 class Shell:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
-from corral.agents.formats import error_words, mcp_config
+from corral.agents.formats import call_hook, error_words, mcp_config
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens
@@ -52,6 +52,7 @@ class Gemini:
         acp="gemini --acp",
         reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
+        rules="hook",
         oldest="0.61.0",
     )
 
@@ -69,8 +70,21 @@ class Gemini:
             argv=(self._profile.program or "gemini", *arguments),
             env={"GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_SANDBOX": "false"},
             stdin=task.prompt.encode(),
-            files={".gemini/settings.json": msgspec.json.encode(self._settings(task)), **_policy(task)},
+            files={
+                ".gemini/settings.json": msgspec.json.encode(self._settings(task)),
+                **_policy(task),
+                **call_hook.files(task),
+            },
         )
+
+    def interact(self, task: AgentTask) -> Command:
+        mode = "plan" if task.read_only else "yolo" if task.boxed else "auto_edit"
+        arguments = ["--approval-mode", mode, "--skip-trust"]
+        if model := task.model or self._profile.model:
+            arguments += ["-m", model]
+        if task.session:
+            arguments += ["--resume", task.session]
+        return structs.replace(self.start(task), argv=(self._profile.program or "gemini", *arguments), stdin=b"")
 
     def _settings(self, task: AgentTask) -> dict[str, object]:
         settings = self._profile.settings
@@ -90,11 +104,17 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + error_words.own_retries(settings),
             },
+            **(_hooks(task) if task.hook else {}),
             "mcpServers": mcp_config.table(task.mcp, mcp_config.ServerFormat(key="httpUrl", more={"trust": True})),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:
         return GeminiConversation()
+
+
+def _hooks(task: AgentTask) -> dict[str, object]:
+    """Return the settings that start our hook before each call; it counts time in milliseconds."""
+    return {"hooksConfig": {"enabled": True}, "hooks": call_hook.table(task, "BeforeTool", 1000)}
 
 
 def _policy(task: AgentTask) -> dict[str, bytes]:
@@ -159,7 +179,7 @@ class GeminiConversation:
         said = self._pause()
         if self._ended:
             return said
-        if self._failed:  # the one place where the provider's status always stands
+        if self._failed:  # the provider's status is always here
             status = {code % 256: code for code in STATUSES}.get(end.code)
             return [*said, *error_words.failed(status, self._trouble, text=self._said, hints=HINTS)]
         words = end.stderr + "\n" + self._trouble

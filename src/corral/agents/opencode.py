@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
-from corral.agents.formats import error_words
+from corral.agents.formats import call_hook, error_words
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.formats.tool_arguments import main_argument
 from corral.agents.formats.usage import reported_tokens, total_usd
@@ -19,14 +19,15 @@ from corral.model.agent_api import (
     McpServer,
     ProgramVariant,
     Provider,
+    image_path,
 )
 from corral.model.errors import BadRequest
 from corral.model.events import (
     AgentEvent,
     CalledTool,
     Changed,
+    ContextUsed,
     Ended,
-    Filled,
     Said,
     Spent,
     Started,
@@ -45,14 +46,15 @@ QUIET = {
     "OPENCODE_DISABLE_SHARE": "1",
     "OPENCODE_DISABLE_TERMINAL_TITLE": "1",
 }
-OVERFLOW = "ContextOverflowError"  #: told, and mended by itself; it ends with 1 all the same
+OVERFLOW = "ContextOverflowError"  #: reported, then repaired by opencode itself; it still exits with 1
+MODALITIES = {"input": ["text", "image"], "output": ["text"]}  #: of a model that only its address is known of
 CUSTOM = "custom"  #: what a provider is called whose model was named without one
 HINTS: dict[ErrorClass, str] = {
     "auth": "log in with `opencode auth login`, or set the provider's key",
     "not_found": "is the model's name right? --agent opencode:PROVIDER/MODEL",
     "context_too_long": "give it a smaller task or fewer files",
 }
-#: Of an MCP server; without it a server that is not there within 5 s is left out, and nobody is told.
+#: Of an MCP server; without it, a server that does not answer within 5 s is left out silently.
 PATIENT = {"enabled": True, "timeout": 60_000}
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed
@@ -84,6 +86,8 @@ class OpenCode:
         acp="opencode acp",
         reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g opencode-ai",
+        rules="hook",
+        images=True,
         oldest="1.18.33",
     )
 
@@ -91,6 +95,8 @@ class OpenCode:
         self._profile = profile
         self._legacy = profile.settings.get("OPENCODE_LEGACY", "") not in ("", "0")
         self._url = profile.settings.get("OPENAI_BASE_URL")
+        if self._legacy:
+            self.facts = structs.replace(self.facts, rules="no")
 
     def start(self, task: AgentTask) -> Command:
         program = self._profile.program or "opencode"
@@ -108,16 +114,25 @@ class OpenCode:
             arguments += ["--model", model]
         if task.session:
             arguments += ["--session", task.session]
-        # What stands in the environment counts more than a file of the repository's.
+        arguments += [f"--file={image_path(task, image)}" for image in task.images if not task.session]
+        # What is in the environment counts more than a file of the repository's.
         config = msgspec.json.encode(self._config(task, model)).decode()
         return Command(
             argv=(program, *arguments),
             env={**QUIET, "OPENCODE_CONFIG_CONTENT": config},
             stdin=task.prompt.encode(),
+            files=call_hook.plugin(task),
         )
 
+    def interact(self, task: AgentTask) -> Command | None:
+        if self._legacy:
+            return None
+        started = self.start(task)
+        named = started.argv.index("--dir") + 2  # the model and the session come after it
+        return structs.replace(started, argv=(started.argv[0], task.workspace, *started.argv[named:]), stdin=b"")
+
     def _config(self, task: AgentTask, model: str | None) -> dict[str, object]:
-        # Without a person at hand "ask" is a refusal.
+        # Without a user at hand "ask" is a refusal.
         outside = "allow" if task.boxed else "deny"
         permission = {
             "edit": "deny" if task.read_only else "allow",
@@ -129,6 +144,8 @@ class OpenCode:
         config: dict[str, object] = {"autoupdate": False, "share": "disabled", "permission": permission}
         if model:
             config["model"] = model
+        if task.hook:
+            config["plugin"] = [f"file://{task.home}/{call_hook.PLUGIN}"]
         if task.mcp:
             config["mcp"] = {server.name: _server(server) for server in task.mcp}
         if not (self._url and model):
@@ -137,7 +154,7 @@ class OpenCode:
         made = {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": self._url, "apiKey": "{env:OPENAI_API_KEY}"},
-            "models": {name: {"tool_call": True}},
+            "models": {name: {"tool_call": True, "attachment": True, "modalities": MODALITIES}},
         }
         return {**config, "small_model": model, "enabled_providers": [provider], "provider": {provider: made}}
 
@@ -156,7 +173,7 @@ def _filled_events(used: _Tokens | None) -> list[AgentEvent]:
     tokens = (
         token_count(reported_tokens(used.input, used.output, used.cache.read, used.cache.write).total) if used else 0
     )
-    return [Filled(tokens)] if tokens else []
+    return [ContextUsed(tokens)] if tokens else []
 
 
 class _Cache(Struct):
@@ -220,7 +237,7 @@ class OpenCodeConversation:
         self._usd: float | None = 0.0
         self._denied: dict[str, None] = {}
         self._used_tools = False
-        self._shortened = False  # its context overflowed, it shortened it by itself, and went on
+        self._shortened = False  # its context overflowed, it shortened it by itself, and continued
 
     def read(self, line: str) -> list[AgentEvent]:
         try:

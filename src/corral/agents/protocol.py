@@ -26,10 +26,10 @@ class Conversation(Protocol):
 
 @runtime_checkable
 class Listens(Conversation, Protocol):
-    """An agent that can be told something while it works."""
+    """An agent that takes orders while it works."""
 
     def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
-        """Put what a person wants into the agent's language; nothing, if that waits until its turn ends."""
+        """Put an order into the agent's protocol; nothing, if that waits until its turn ends."""
         ...
 
 
@@ -53,3 +53,12 @@ class Agent(Protocol):
         ...
 
     def converse(self, task: AgentTask, /) -> Conversation: ...
+
+
+@runtime_checkable
+class Interactive(Agent, Protocol):
+    """Knows a program that a user can also work with, on a terminal."""
+
+    def interact(self, task: AgentTask) -> Command | None:
+        """Say what to start on a terminal, in the session of the task if it names one; None: there is no such form."""
+        ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -11,7 +10,7 @@ from msgspec import Struct, field
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Agent, Conversation
 from corral.model import Failure, Tokens
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line, OutputFormat
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model.values import usd_or_none
@@ -25,7 +24,7 @@ class ReaderSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of an agent's settings decides how its lines are read."""
 
     command: tuple[str, ...] = ()
-    output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
+    output: OutputFormat = "text"
     result: str | None = None
     success: str | None = None
     cost: str | None = None

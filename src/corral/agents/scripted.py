@@ -21,7 +21,7 @@ class Scripted:
         resumes=True,
         conversation=(),
         reports_cost=True,
-        reads=("AGENTS.md",),  # it plays: nothing need be told to it
+        reads=("AGENTS.md",),  # it plays a script: it needs no instructions
         models="FILE.toml",
     )
 

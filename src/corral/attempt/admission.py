@@ -1,4 +1,4 @@
-"""Whether an attempt may start and go on: on which account, with which money; and what else there is if not."""
+"""Whether an attempt may start and continue: on which account, with which money; and what else there is if not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
+from corral import amounts
 from corral.attempt.budget_figures import Terms, is_notional
 from corral.attempt.events import AttemptEvents
 from corral.machines import resolved_agent, scope
 from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered
-from corral.machines.request_count import HINT
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Failure
 from corral.model.errors import CorralError
@@ -53,11 +53,11 @@ def soonest(store: Store, agent: str, names: Sequence[str], now: float) -> float
 TOO_MANY, ERRORS = 429, 400
 
 
-LEARN_SECONDS = 5.0  #: how windows stand is written down no more often
+LEARN_SECONDS = 5.0  #: windows are written down no more often
 
 
 class AccountRateLimit:
-    """Lets requests of one account through: as many a minute as settings allow, whoever makes them."""
+    """Lets requests of one account through: as many a minute as settings allow, from all runs together."""
 
     def __init__(self, store: Store, account: str, most: int | None, note: Callable[[str], None]) -> None:
         self._store, self._account, self._most, self._note = store, account, most, note
@@ -74,7 +74,7 @@ class AccountRateLimit:
             await asyncio.sleep(wait)
 
     def learn(self, status: int, fields: Sequence[tuple[str, str]]) -> None:
-        """Learn from an answer how the limits of the account stand."""
+        """Learn the limits of the account from an answer."""
         now = time.time()
         if status == TOO_MANY:
             self.back_at = back_at(fields, now)
@@ -97,7 +97,7 @@ MOST_NAMED = 3  #: attempts that it waits for
 
 
 class Admission:
-    """The quota and the money of one attempt: asked for before it starts, and when it was ended for want of them."""
+    """The quota and the money of one attempt: asked for before it starts, and when it was ended for lack of them."""
 
     def __init__(self, attempt_events: AttemptEvents, node: Node, resolve: AgentResolver, host: Host) -> None:
         self.events, self.node, self.host, self._resolver = attempt_events, node, host, resolve
@@ -113,8 +113,8 @@ class Admission:
         self.events.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
         self.attempt.account = dressed.account
         most, name = dressed.profile.requests_per_minute, self.attempt.known_as
-        turnstile = self.rate_limit = AccountRateLimit(self.events.store, name, most, self._say)
-        self.events.back_at = lambda: turnstile.back_at
+        rate_limit = self.rate_limit = AccountRateLimit(self.events.store, name, most, self._say)
+        self.events.back_at = lambda: rate_limit.back_at
         self._others = () if self.record.chosen else dressed.others
         cooling = self.events.cooldown() if self._others else None
         other = free(self.events.store, self.record, self._others, time.time()) if cooling else None
@@ -146,7 +146,7 @@ class Admission:
         return False
 
     def elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
-        """Look for another account to go on with where its own is limited; else wait for the first that is back."""
+        """Look for another account to continue where its own is limited; else wait for the first that is back."""
         store, now = self.events.store, time.time()
         if (other := free(store, self.record, self._others, now)) is None:
             names = (*self._others, self.attempt.account or "")
@@ -154,11 +154,11 @@ class Admission:
                 self.record.until = until
             return verdict
         self.record.elsewhere = other
-        words = f"account `{self.attempt.account}` is limited: {error.message}; going on with `{other}`"
+        words = f"account `{self.attempt.account}` is limited: {error.message}; continuing on `{other}`"
         return Verdict(verdict.status, structs.replace(error, message=words))
 
     def out_of_money(self) -> Failure:
-        """Say which limit stopped it, and ask a person whether it may go on."""
+        """Say which limit stopped it, and ask a user whether it may continue."""
         attempt_budget = self.events.budget
         question = attempt_budget.question()
         if question:
@@ -167,7 +167,7 @@ class Admission:
                 "budget", limits.words(attempt_budget.over) if attempt_budget.over else "", limits.hint(entry)
             )
         if attempt_budget.count.reason:
-            return Failure("budget", attempt_budget.count.reason, HINT)
+            return Failure("budget", attempt_budget.count.reason, limits.UNPRICED_HINT)
         return Failure("budget", attempt_budget.too_long or "its own limit of money is used up")
 
     # --- parts
@@ -191,7 +191,7 @@ class Admission:
         if found is None:
             return None
         self.record.cheaper = found[0]
-        words = f"{limits.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
+        words = f"{limits.words(refusal)}: {found[0]} continues, at about {amounts.usd(found[1])}"
         return Failure("budget", words)
 
     def _terms(self, dressed: ResolvedAgent) -> Terms:

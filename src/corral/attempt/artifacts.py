@@ -8,13 +8,16 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from corral.attempt.events import AttemptEvents
-from corral.machines.machine import Machine
 from corral.model import Artifact, AttemptRecord, NodeState
 from corral.model.errors import BadRequest
 from corral.model.flow import Node
 from corral.store.interface import Store
+
+if TYPE_CHECKING:
+    from corral.attempt.events import AttemptEvents
+    from corral.machines.machine import Machine
 
 FOLDER = "artifacts"  #: of the state folder: a file for each content; and of an agent's home: what it is handed
 MOST_BYTES = 64 << 20  #: of one artifact
@@ -60,7 +63,7 @@ def of_nodes(nodes: Iterable[NodeState], records: Iterable[AttemptRecord]) -> li
 
 
 async def hand_over(store: Store, run: str, node: Node, machine: Machine, workspace: str) -> str:
-    """Lay what the nodes before it left into an agent's home; return what the agent is told of it."""
+    """Put the artifacts of earlier nodes into an agent's home; return the note for its prompt."""
     before = {edge.node for edge in node.needs}
     states = [each for each in store.nodes(run) if each.id in before or each.id.rpartition(".")[0] in before]
     lines: list[str] = []

@@ -9,19 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import common_dir
 from corral.config.paths import user_file
+from corral.machines.host import Host
 from corral.machines.machine import Machine
-from corral.model import Grade, RunPlan
-from corral.model.errors import BadRequest, shorten_name
+from corral.model import AttemptRecord, Grade, RunPlan
+from corral.model.errors import BadRequest, CorralError, shorten_name
 from corral.model.events import Noted
 from corral.model.flow import Node
 from corral.model.memory import Fact
 from corral.rules.context import memory
 from corral.rules.context.tools import Remember
+from corral.rules.race import llm_judge, second_reader
+from corral.rules.text.names import hidden_ref
 from corral.world import untrusted_files
 from corral.world.untrusted_files import LinkRefused
 
@@ -44,9 +47,9 @@ class Skill(Struct, frozen=True):
 
 
 def role(name: str, repo: Path, *, theirs_first: bool) -> str:
-    """Return a role's words: the repository's, the person's, or ours.
+    """Return a role's words: the repository's, the user's, or ours.
 
-    The repository's come first only where the person named the role or trusts the repository. Otherwise they count
+    The repository's come first only where the user named the role or trusts the repository. Otherwise they count
     only if nobody else has a role of that name: a clone cannot replace a built-in role.
     """
     theirs = repo.resolve() / ".corral" / "roles" / f"{name}.md"
@@ -72,7 +75,7 @@ def role_names(repo: Path | None = None) -> list[str]:
 
 
 def skills(names: Sequence[str], repo: Path, *, theirs_first: bool) -> tuple[Skill, ...]:
-    """Find skills by name: the repository's, where it has them or where Claude Code keeps them, or the person's.
+    """Find skills by name: the repository's, where it has them or where Claude Code keeps them, or the user's.
 
     The repository's come first on the same terms as roles.
     """
@@ -161,15 +164,15 @@ class AttemptMemory:
         self._proposed = 0
 
     def section(self, node: Node) -> str:
-        """Return what the prompt says of what is remembered; a judge compares work and is told nothing."""
+        """Return what the prompt says of the memory; a judge compares work and gets nothing of it."""
         record = self._events.record
         if not self._rules.enabled or node.kind == "run" or record.candidates:
             return ""
-        best = self._store.best(self._repo, memory.MOST_TOLD)
+        best = self._store.best(self._repo, memory.MOST_IN_PROMPT)
         if not best:
             return ""
         words = memory.search_words("\n".join((node.task.prompt, *node.task.files)))
-        matching = self._store.search(self._repo, words, memory.MOST_TOLD)
+        matching = self._store.search(self._repo, words, memory.MOST_IN_PROMPT)
         chosen = memory.choose(matching, best, self._rules.most_characters)
         record.facts = tuple(fact.id for fact in chosen)
         self._store.use(self._repo, record.facts, time.time())
@@ -182,9 +185,15 @@ class AttemptMemory:
         self._require_enabled()
         self._proposed += 1
         if self._proposed > MOST_PROPOSED:
-            raise BadRequest(f"{MOST_PROPOSED} facts are the most that one attempt may propose")
+            raise BadRequest(
+                f"{MOST_PROPOSED} facts are the most that one attempt may propose",
+                hint="propose fewer, and those that hold for later tasks",
+            )
         if self._store.count(self._repo) >= memory.MOST_FACTS:
-            raise BadRequest(f"{memory.MOST_FACTS} facts are remembered already: the user has to remove some")
+            raise BadRequest(
+                f"{memory.MOST_FACTS} facts are remembered already: the user has to remove some",
+                hint="corral memory rm FACT",
+            )
         record = self._events.record
         text = memory.clean_text(self._events.redactor.text(asked.text))
         fact = Fact(id="", text=text, source=record.run, files=memory.check_files(asked.files), created=time.time())
@@ -200,10 +209,44 @@ class AttemptMemory:
 
     def _require_enabled(self) -> None:
         if not self._rules.enabled:
-            raise BadRequest("memory is off in this repository ([memory] enabled)")
+            raise BadRequest(
+                "memory is off in this repository ([memory] enabled)", hint="[memory] enabled = true in corral.toml"
+            )
 
 
 def confirm(attempt_events: AttemptEvents, grade: Grade) -> None:
-    """Count the facts that an attempt was told if its work is proven."""
+    """Count the facts that an attempt's prompt named, if its work is proven."""
     if grade in PROVEN and attempt_events.record.facts:
         attempt_events.store.memory.confirm(attempt_events.record.facts)
+
+
+# --- judges and readers of others' work
+
+
+async def brief_judge(node: Node, host: Host, own: AttemptRecord, others: Sequence[AttemptRecord]) -> Node:
+    """Return a judge's node with the changes it is to compare, in the order it is shown them; a reader's has one."""
+    patches = [await _patch(host, name) for name in own.candidates]
+    if own.lane <= second_reader.FIRST_READER_PLACE:
+        read = next(each for each in others if each.attempt.id == own.candidates[0])
+        prompt, files = second_reader.brief(node.task.prompt, patches[0], read.attempt.evidence, read.evidence)
+    else:
+        prompt, files = llm_judge.brief(node.task.prompt, patches)
+    host.task = structs.replace(node.task, prompt=prompt, handed=files)
+    return structs.replace(node, task=host.task)
+
+
+async def _patch(host: Host, attempt: str) -> str:
+    commit = await host.repository.commit_of(hidden_ref(attempt))
+    if commit is None:
+        raise CorralError(f"the work of {attempt} is not in the repository any more")
+    parts: list[bytes] = []
+    size = 0
+
+    def take(part: bytes) -> None:
+        nonlocal size
+        if size <= llm_judge.MOST_PATCH:
+            parts.append(part)
+        size += len(part)
+
+    await host.repository.patch(host.base, commit, take)
+    return b"".join(parts).decode(errors="replace")

@@ -9,6 +9,7 @@ from datetime import UTC
 
 from msgspec import structs
 
+from corral import amounts
 from corral.attempt import budget_figures
 from corral.attempt.budget_figures import KnownCost, Terms
 from corral.config.policies import price_list
@@ -143,7 +144,7 @@ class AttemptBudget:
         return max(0.0, min(found)) if found else None
 
     def _held_in(self, bound: Bound, besides: str = "") -> tuple[float, float]:
-        """Return what is spent and held within a bound; what it spawned counts for its own task too."""
+        """Return what is spent and reserved within a bound; what it spawned counts for its own task too."""
         spent, reserved = self._ledger.spent_and_reserved(bound, besides)
         own = bound.limit.window == "node" and not bound.spender
         return (spent + self.below_usd(), reserved) if own else (spent, reserved)
@@ -160,7 +161,7 @@ class AttemptBudget:
         self._write_risk()
 
     def _write_risk(self) -> None:
-        risk = self._uncounted()
+        risk = self._uncounted_usd()
         if risk == self._risk and (risk or self._spent <= self._written):
             return
         self._risk = risk
@@ -168,7 +169,7 @@ class AttemptBudget:
             self._write(self._known.metered_cost().source)
         self._ledger.risk(self._attempt.id, risk)
 
-    def _uncounted(self) -> float | None:
+    def _uncounted_usd(self) -> float | None:
         """Return what it may spend before that is counted: of a metered agent its open requests; None: all."""
         if self._terms.local:
             return 0.0
@@ -297,9 +298,8 @@ class AttemptBudget:
             spent = self._held_in(bound)[0]
             if name not in self._warned and spent >= limits.WARN * whole:
                 self._warned.add(name)
-                self._note(
-                    f"{100 * spent / whole:.0f} % of {limits.OF[limit.window]} is used: ${spent:.2f} of ${whole:g}"
-                )
+                share = f"{100 * spent / whole:.0f} % of {limits.OF[limit.window]} is used"
+                self._note(f"{share}: {amounts.usd(spent)} of {amounts.usd(whole)}")
 
     def _count_tokens(self, tokens: Tokens) -> None:
         most = self._task.max_tokens
@@ -391,7 +391,7 @@ class AttemptBudget:
         return Cost(reserved_usd=rest) if rest else Cost(0.0, "metered" if line.reserved else "fixed")
 
     def question(self) -> Question | None:
-        """Return what a person is to be asked, where a limit stopped it."""
+        """Return what a user is to be asked, where a limit stopped it."""
         if self.over is None:
             return None
         more = limits.shortfall(self.over, self._still_wanted())

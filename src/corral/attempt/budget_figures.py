@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, structs
 
+from corral import amounts
 from corral.config import loader
 from corral.model import OPEN, Attempt, Cost, NodeState, Run, RunPlan, Tokens
 from corral.model.errors import CorralError
@@ -77,7 +78,7 @@ def _has_fixed_price(store: Store, child: Child) -> bool:
 
 
 def run_allowed_usd(store: Store, run: str) -> float:
-    """Return by how much a person let a run go past its own budget."""
+    """Return by how much a user let a run go past its own budget."""
     kept = store.ledger
     return max(kept.allowed_overrun(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
 
@@ -198,7 +199,9 @@ class KnownCost:
         if found.disputed is True and not whole and found.source == "metered":
             return structs.replace(found, disputed=UNSET)
         if found.disputed is True:
-            note(f"it reports ${reported.usd:.2f}, but ${metered.usd:.2f} was metered: the larger counts")
+            note(
+                f"it reports {amounts.usd(reported.usd)}, but {amounts.usd(metered.usd)} was metered: the larger counts"
+            )
         return found
 
     def _by_its_word(self, reported: Cost, note: Callable[[str], None]) -> Cost:
@@ -206,7 +209,9 @@ class KnownCost:
         if reported.usd is None:
             return Cost() if computed.usd is None else Cost(dollars(computed.usd), computed.source)
         if computed.usd and reported.usd > CENTS * computed.usd and computed.usd > 0.001:
-            note(f"it reports ${reported.usd:.2f}, but its tokens cost about ${computed.usd:.2f}: cents?")
+            note(
+                f"it reports {amounts.usd(reported.usd)}, but its tokens cost about {amounts.usd(computed.usd)}: cents?"
+            )
         return reported
 
 
@@ -225,6 +230,9 @@ def notional_accounts(run: Run) -> list[str]:
 
 
 def account_windows(store: Store, names: Collection[str]) -> list[QuotaWindow]:
-    """Return how the present windows of some accounts stand, where a provider or an agent reported it."""
-    now, known = time.time(), [each for each in store.accounts.seen() if each.agent in names and each.used is not None]
+    """Return the state of the present windows of some accounts, where a provider or an agent reported it."""
+    now, known = (
+        time.time(),
+        [each for each in store.accounts.windows() if each.agent in names and each.used is not None],
+    )
     return [each for each in known if each.resets is None or each.resets > now]

@@ -1,4 +1,4 @@
-"""The conversation of an attempt's agent, kept beside its logs, so that a review can go on in it."""
+"""The conversation of an attempt's agent, kept beside its logs, so that a review can continue in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt's agent says, taken down: bounded, stored, told to whoever watches, and acted on."""
+"""The events of an attempt: bounded, stored, passed on to watchers, and acted on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
 from corral.model.events import (
     VITAL,
     Condensed,
+    ContextUsed,
     Ended,
     Event,
-    Filled,
-    Heeded,
     Limited,
     Listener,
     Noted,
-    Rationed,
+    QuotaReported,
     Rejected,
     RunEvent,
     Spent,
     Started,
+    SteerTaken,
     tell,
 )
 from corral.model.flow import Task
@@ -80,7 +80,7 @@ class AttemptEvents:
         self.ended = None
 
     def run_questions(self) -> RunQuestions:
-        """Return where its run asks a person."""
+        """Return where its run asks a user."""
         return RunQuestions(self.record.run, self._store, self._listen)
 
     @contextmanager
@@ -129,9 +129,9 @@ class AttemptEvents:
             if isinstance(event, Spent) and event.usd is None and (usd := self.budget.known_usd) is not None:
                 event = structs.replace(event, computed_usd=dollars(usd))
                 body = ENCODER.encode(event)
-        elif isinstance(event, Filled) and self.gauge is not None:
+        elif isinstance(event, ContextUsed) and self.gauge is not None:
             self.gauge.note_reported(event.tokens, event.window)
-        elif isinstance(event, Rationed):
+        elif isinstance(event, QuotaReported):
             self._note_quota(event)
         self._write(event, body, vital=vital)
 
@@ -141,7 +141,7 @@ class AttemptEvents:
         if self._shown_usd is None or usd is None or usd <= self._shown_usd:
             return
         self._shown_usd = usd
-        event = Spent(self._metered(), computed_usd=dollars(usd))
+        event = Spent(self._metered_tokens(), computed_usd=dollars(usd))
         self._write(event, ENCODER.encode(event), vital=True)
 
     def _write(self, event: Event, body: bytes, *, vital: bool) -> None:
@@ -162,8 +162,8 @@ class AttemptEvents:
         """Return when its account may be asked again: as its provider said, or as a window that is used up says."""
         return self.back_at() or max(self._full.values(), default=None)
 
-    def _note_quota(self, event: Rationed) -> None:
-        """Remember how a window of its account stands."""
+    def _note_quota(self, event: QuotaReported) -> None:
+        """Remember the state of a window of its account."""
         now = time.time()
         used = None if event.used is None else min(1.0, max(0.0, event.used))
         resets = event.resets if event.resets and now < event.resets < now + FAR else None
@@ -175,17 +175,17 @@ class AttemptEvents:
             self._store.accounts.see([window])
 
     def windows(self) -> list[QuotaWindow]:
-        """Return how the windows of its account stand, as its provider or its agent reported last."""
+        """Return the state of the windows of its account, as its provider or its agent reported last."""
         return account_windows(self._store, (self.attempt.known_as,))
 
     def settle_tokens(self) -> None:
-        """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
-        metered = self._metered()
-        told_all = self.ended is not None and self.ended.ok
-        if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
+        """Use the metered tokens for a turn whose usage the agent did not report, or not in full."""
+        metered = self._metered_tokens()
+        complete = self.ended is not None and self.ended.ok
+        if self.attempt.tokens == self._tokens_before or (not complete and metered.total > self.attempt.tokens.total):
             self.attempt.tokens = metered
 
-    def _metered(self) -> Tokens:
+    def _metered_tokens(self) -> Tokens:
         return self._tokens_before + self.budget.metered_tokens.less(self._metered_before).within_limits
 
     def cooldown(self) -> tuple[float, str] | None:
@@ -221,7 +221,7 @@ class AttemptEvents:
         return body if len(body) <= MOST_TEXT else ENCODER.encode(_cut(event))
 
     def story(self) -> Iterator[Event]:
-        """Yield what is stored of this attempt, oldest first, and before it of those whose work it goes on with."""
+        """Yield what is stored of this attempt, oldest first, and before it of those whose work it continues."""
         self._store.flush()
         befores = {each.attempt.id: each.continues for each in self._store.attempts(self.record.run)}
         chain, at = {self.attempt.id}, self.record.continues
@@ -246,7 +246,7 @@ class AttemptEvents:
                 self._begin(event)
             case Spent():
                 self._spend(event)
-            case Heeded(text=text) if text in self.record.steers:
+            case SteerTaken(text=text) if text in self.record.steers:
                 left = list(self.record.steers)
                 left.remove(text)
                 self.record.steers = tuple(left)
@@ -267,7 +267,7 @@ class AttemptEvents:
                 self.record.summary, self.attempt.session = summary, None
                 self.step(self.record.phase)
             case _:
-                pass
+                pass  # the others change nothing of the record
 
     def _begin(self, started: Started) -> None:
         known = (self.attempt.session, self.attempt.model)
@@ -276,7 +276,7 @@ class AttemptEvents:
         if self.gauge is not None:
             self.gauge.model = self.gauge.model or self.attempt.model
         if known != (self.attempt.session, self.attempt.model):
-            self.step(self.record.phase)  # by its session the agent can go on after a crash
+            self.step(self.record.phase)  # by its session the agent can continue after a crash
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""

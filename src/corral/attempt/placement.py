@@ -1,12 +1,13 @@
-"""The machine of an attempt that does not run here: chosen when one has room, reached, and waited for until then."""
+"""The attempts of a run at work: here, or on another machine that is waited for, chosen and reached."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from corral.attempt.agent_work import AgentWork
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import repository_of
@@ -14,6 +15,7 @@ from corral.attempt.runner import AttemptFactory, AttemptRun, AttemptRunner
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.toolbox import AttemptToolbox
 from corral.config import loader
+from corral.machines.calls import PlaceAttempt
 from corral.machines.frames import MachineLost
 from corral.machines.host import Host, host_of
 from corral.machines.local import LocalMachine
@@ -23,7 +25,7 @@ from corral.model import AttemptRecord, RunPlan
 from corral.model.errors import CorralError
 from corral.model.events import Noted
 from corral.model.flow import Node
-from corral.rules.schedule.placement import MachineRoom, choose_machine, fitting_machines, wait_reason
+from corral.rules.schedule.placement import MachineRoom, choose_machine, fitting_machines, node_labels, wait_reason
 
 LOOK_SECONDS = 0.4  #: while others hold all slots
 AGAIN_SECONDS = 5.0  #: until a machine that was lost is tried again
@@ -58,6 +60,7 @@ class PlacedAttempt:
             if self._paused:
                 self._runner.pause()
             await self._runner.execute()
+            await self._runner.clean_up()
             return
         self._host.elsewhere = machine
         runner = self._runner = self._make(AttemptMachine(machine, self._host))
@@ -65,8 +68,16 @@ class PlacedAttempt:
             runner.steer(text)
         try:
             await runner.execute()
+            await runner.clean_up()
         finally:
             await machine.close()
+
+    async def clean_up(self) -> None:
+        """Leave nothing: it cleans up while its machine can be reached."""
+
+    @property
+    def is_starting(self) -> bool:
+        return self._runner is not None and self._runner.is_starting
 
     def steer(self, text: str) -> bool:
         if self._runner:
@@ -99,7 +110,8 @@ class PlacedAttempt:
             name = self._take_slot(fitting, lost)
             if name is not None:
                 try:
-                    return await self._reach(current_links(self._host.state).link(name, profiles[name]))
+                    link = current_links(self._host.state).link(name, profiles[name])
+                    return await self._reach(link, deadline)
                 except MachineLost as error:
                     lost[name] = str(error)
                     self._give_back()
@@ -133,13 +145,35 @@ class PlacedAttempt:
                 record.attempt.machine = None
             store.save_attempt(record)
 
-    async def _reach(self, link: MachineLink) -> RemoteMachine:
+    async def _reach(self, link: MachineLink, deadline: float) -> RemoteMachine | None:
         await link.connect()
-        if link.facts is None:
-            raise MachineLost(f"the machine `{link.name}` cannot be reached")
-        link.check(link.facts)
         epoch = self._events.store.epoch(self.record.run) or 0
-        return RemoteMachine(link, self._host, link.facts, self.record.attempt.agent, epoch)
+        profile = link.profile
+        order = PlaceAttempt(
+            attempt=self._host.attempt,
+            epoch=epoch,
+            command=profile.command or ("corral", "host"),
+            resources=profile.resources,
+            labels=node_labels(self._node.machine, profile.labels),
+            lease_seconds=profile.lease_seconds,
+        )
+        while isinstance(placed := await link.place(order), str):
+            if time.monotonic() > deadline:
+                raise MachineLost(placed)
+            self._waits(f"waits for a machine: {placed}")
+            if self._host.stop.is_set():
+                return None
+            await asyncio.sleep(LOOK_SECONDS)
+        self._waits("")
+        try:
+            await placed.connect()
+            if placed.facts is None:
+                raise MachineLost(f"the machine `{link.name}` cannot be reached")
+            placed.check(placed.facts)
+        except CorralError:
+            await placed.release(self._host.attempt)
+            raise
+        return RemoteMachine(placed, self._host, placed.facts, self.record.attempt.agent, epoch)
 
     def _waits(self, why: str) -> None:
         """Store why it has not started yet, so that its run shows it; empty: it waits no more."""
@@ -167,10 +201,58 @@ def place_attempts(plan: RunPlan, toolbox_context: RunContext) -> AttemptFactory
 
         def make_runner(where: AttemptMachine) -> AttemptRunner:
             toolbox = AttemptToolbox(toolbox_context, attempt_events, node, where)
-            return AttemptRunner(attempt_events, node, toolbox_context.connect_agent, where, toolbox)
+            return AttemptRunner(AgentWork(attempt_events, node, toolbox_context.connect_agent, where, toolbox))
 
         if node.machine is None and record.attempt.machine is None:
             return make_runner(here)
         return PlacedAttempt(attempt_events, node, host, here, make_runner)
 
     return make_attempt_run
+
+
+class RunningAttempts:
+    """The attempts of one run that are at work."""
+
+    def __init__(self, place: AttemptFactory, wake: Callable[[], None]) -> None:
+        """`wake` is called when one of them has ended."""
+        self._place, self._wake = place, wake
+        self.runs: dict[str, AttemptRun] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._halted: set[str] = set()
+
+    def start(self, record: AttemptRecord, node: Node, *, stopping: bool) -> None:
+        attempt_run = self._place(record, node)
+        if stopping:
+            attempt_run.stop()
+        task = asyncio.create_task(attempt_run.execute())
+        task.add_done_callback(lambda _: self._wake())
+        self._tasks[record.attempt.id], self.runs[record.attempt.id] = task, attempt_run
+
+    def halt(self, attempt: str) -> bool:
+        """Stop one; return whether this is the first time."""
+        if attempt in self._halted or attempt not in self.runs:
+            return False
+        self._halted.add(attempt)
+        self.runs[attempt].stop()
+        return True
+
+    def stop(self) -> None:
+        for attempt_run in self.runs.values():
+            attempt_run.stop()
+
+    def pause(self, node: str | None) -> None:
+        """Pause those of a node, or all."""
+        for attempt_run in self.runs.values():
+            if node is None or attempt_run.record.node == node:
+                attempt_run.pause()
+
+    def take_ended(self) -> Iterator[tuple[AttemptRun, asyncio.Task[None]]]:
+        """Return those that have ended, each once, with the task that may have failed."""
+        for attempt, task in list(self._tasks.items()):
+            if task.done():
+                del self._tasks[attempt]
+                yield self.runs.pop(attempt), task
+
+    def tasks(self) -> tuple[asyncio.Task[None], ...]:
+        """Return what carries them out: cancelled, it leaves them as a crash would."""
+        return tuple(self._tasks.values())

@@ -1,21 +1,35 @@
-"""The repository that a plan is about, and its settings as far as the user trusts them."""
+"""The repository that a plan is about: its settings as far as the user trusts it, the bases of runs and attempts."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
+from corral.attempt.events import AttemptEvents
 from corral.config import loader
 from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint
 from corral.config.settings import Config
 from corral.config.started_files import started_files
+from corral.machines.host import Host
 from corral.model import RunPlan
-from corral.model.errors import BadRequest
+from corral.model.errors import BadRequest, CorralError, SetupFailed
+from corral.model.events import Noted
+from corral.model.flow import Node
 from corral.model.forge import ForgeSettings
+from corral.store.interface import Store
+from corral.world import process_identity
+from corral.world.git import hidden_refs, merge_commits
+from corral.world.git.merge_commits import CombinedCommit
 from corral.world.git.repository import Repository
 from corral.world.trust import Trust
+
+PINS_FOLDER = "pins"  #: of the state folder: a file for each base that is held for a run which is not stored yet
+PENDING_SECONDS = 3600.0  #: for so long an engine elsewhere may take to store a run
 
 
 def repository_of(plan: RunPlan, state: Path) -> Repository:
@@ -33,9 +47,12 @@ def common_dir(git_dir: Path) -> Path:
 
 
 async def require(repository: Repository, run: str, commits: Sequence[str]) -> None:
-    """Refuse to go on without the repository of a run, or without its work in it."""
+    """Refuse to continue without the repository of a run, or without its work in it."""
     if not repository.git_dir.exists():
-        raise BadRequest(f"the repository of run {run} is not there any more: {repository.folder}")
+        raise BadRequest(
+            f"the repository of run {run} is not there any more: {repository.folder}",
+            hint="move it back there, or clone it there again",
+        )
     for commit in commits:
         if await repository.commit_of(commit) is None:
             words = f"the work of run {run} is not in {repository.folder} any more: commit {commit[:12]} is gone"
@@ -68,3 +85,87 @@ def load_forge_settings(folder: Path, state: Path) -> ForgeSettings:
     if "forge" in settings.untrusted:
         raise settings.refusal("forge", "[forge] says where your token goes, and you have not trusted this file")
     return settings.forge
+
+
+class _PendingRun(Struct):
+    """A run that is about to be stored: who makes it, and where its base is held."""
+
+    owner: str
+    folder: str
+    git_dir: str
+
+
+def note_pending_pin(home: Path, run: str, owner: str, plan: RunPlan) -> None:
+    """Note that the base of a run will be held before the run is stored: its process may be killed in between."""
+    file = home / PINS_FOLDER / run
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.write_bytes(msgspec.json.encode(_PendingRun(owner, plan.repo, plan.git_dir)))
+
+
+def forget_pending_pin(home: Path, run: str) -> None:
+    """Forget that note: the run is stored, or its base is not held any more."""
+    (home / PINS_FOLDER / run).unlink(missing_ok=True)
+
+
+async def release_pending_pins(store: Store) -> None:
+    """Let go of bases that were held for runs which were never stored: the processes that made them are gone."""
+    known = {line.run for line in store.list_runs()}
+    for file in sorted((store.folder / PINS_FOLDER).glob("*")):
+        with contextlib.suppress(CorralError, OSError, msgspec.DecodeError):
+            begun = msgspec.json.decode(file.read_bytes(), type=_PendingRun)
+            alive = process_identity.is_alive(begun.owner)
+            if alive or (alive is None and time.time() - file.stat().st_mtime < PENDING_SECONDS):
+                continue  # at work, here or elsewhere
+            git_dir = Path(begun.git_dir)
+            if file.name not in known and git_dir.exists():
+                work_tree = not git_dir.is_relative_to(store.folder)  # as of a plain folder
+                await hidden_refs.remove(Repository(Path(begun.folder), git_dir, work_tree=work_tree), file.name)
+            file.unlink()
+
+
+async def pin_base(store: Store, run: str) -> None:
+    """Hold the base of a run that starts or resumes: older runs have no ref, and one that was done let go of it."""
+    plan = store.run(run).plan
+    repository = repository_of(plan, store.folder)
+    if plan.base and repository.git_dir.exists():
+        with contextlib.suppress(CorralError, OSError):  # gone: the attempts report it
+            await hidden_refs.pin(repository, run, plan.base)
+
+
+async def release_base(store: Store, run: str) -> None:
+    """Let go of the base of a run that is done: the commits that it made lead to it."""
+    record = store.run(run)
+    if record.status != "done" or not record.plan.base:
+        return
+    commits = [each.attempt.commit for each in store.attempts(run) if each.attempt.commit]
+    repository = repository_of(record.plan, store.folder)
+    if commits and repository.git_dir.exists():
+        with contextlib.suppress(CorralError, OSError):  # `clean` does it, too
+            await hidden_refs.release(repository, run, commits)
+
+
+async def find_base(attempt_events: AttemptEvents, node: Node, host: Host) -> str | None:
+    """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
+    record, heads = attempt_events.record, attempt_events.record.heads
+    if len(heads) > 1:
+        combined = await hidden_refs.combine_and_pin(
+            host.repository, host.attempt, lambda apart: _combine_heads(attempt_events, node, apart)
+        )
+        heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)
+    record.base = heads[0] if heads else host.plan.base
+    return record.base
+
+
+async def _combine_heads(attempt_events: AttemptEvents, node: Node, repository: Repository) -> CombinedCommit:
+    heads = attempt_events.record.heads
+    found = await merge_commits.combine(repository, heads, f"Combine {len(heads)} steps")
+    if found.commit is not None:
+        return found
+    paths = [each.path for each in found.conflicts]
+    if node.kind == "run":
+        raise SetupFailed(  # another try would meet the same
+            f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
+            hint="put a task between them, whose agent resolves it",
+        )
+    attempt_events.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
+    return await merge_commits.combine_marked(repository, heads, "Combine steps, with conflicts")

@@ -22,12 +22,20 @@ from corral.machines.resolved_agent import ResolvedAgent, resolve_agent
 from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
 from corral.model.errors import CorralError
-from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, Spent, ToolReturned
+from corral.model.events import CalledTool, Condensed, Ended, Event, Noted, Rejected, Spent, SteerTaken, ToolReturned
 from corral.model.flow import AgentChoice, Node, Task
-from corral.rules.context import prompt, summary
-from corral.rules.context.summary import Facts
+from corral.rules.context import prompt
+from corral.rules.context.condense import (
+    Facts,
+    build_summary,
+    complete_summary,
+    gather_facts,
+    missing_facts,
+    must_keep,
+    transcript,
+)
 from corral.rules.context.usage import Gauge, window_of
-from corral.rules.flows import output, schemas
+from corral.rules.flows import output, planned_flow, schemas
 from corral.rules.money import costs
 from corral.world.process import Exit, ProcessLimits
 from corral.world.workspace import checkout
@@ -64,9 +72,9 @@ class Turns:
         self._machine, self.host = where.machine, where.host
         self.record, self.attempt = attempt_events.record, attempt_events.attempt
         self._policy = self.host.plan.condense
-        self._asked_again = False
+        self._asked_again = 0  #: how often
         self._condensed = self._shrunk = 0
-        self._reason = ""  #: why it is to go on from a summary, once its present step is over
+        self._reason = ""  #: why it is to continue from a summary, once its present step is over
         self._ordered = False
         self._open: set[str] = set()  #: calls of tools that have not returned
         self._worked = False  #: in this turn
@@ -96,7 +104,7 @@ class Turns:
 
     async def _next(self, scene: TurnContext, asked: AgentTask, why: str) -> AgentTask | None:
         ended = self.events.ended
-        if self.host.stop.is_set() or why not in ENDED:
+        if self.host.stop.is_set() or why not in ENDED or self.record.by_hand:
             return None
         well = ended is not None and ended.ok
         if not well and (why == "cut" or _too_long(ended)):
@@ -130,55 +138,61 @@ class Turns:
             case _:
                 return None
 
-    def with_output_instruction(self, told: str, resolved: ResolvedAgent) -> str:
+    def with_output_instruction(self, text: str, resolved: ResolvedAgent) -> str:
         """Say in words what the output must fit, to an agent whose program takes no schema, or not this one."""
-        wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it stands
-        return told if wanted is None or self.schema(resolved) else f"{told}\n\n{output.instruction(wanted)}"
+        wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it is
+        return text if wanted is None or self.schema(resolved) else f"{text}\n\n{output.instruction(wanted)}"
 
     def _misfits(self, ended: Ended | None) -> tuple[str, ...]:
         schema = self.node.output
-        if schema is None or ended is None or self._asked_again or self.node.kind == "run":
+        if schema is None or ended is None or self._asked_again >= self._most_again or self.node.kind == "run":
             return ()
+        if ended.ok and self.node.planning:
+            return planned_flow.mistakes_in(ended, self.node)
         if ended.ok:
             return output.take(ended, schema).misfits
         return (ended.error.message,) if ended.error and ended.error.kind == "bad_output" else ()
 
+    @property
+    def _most_again(self) -> int:
+        return planned_flow.MOST_TRIES - 1 if self.node.planning else 1
+
     def _again(self, scene: TurnContext, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
         """Ask once more for an output that fits; that is no retry, and uses up none."""
-        self._asked_again = True
+        self._asked_again += 1
         last = self.events.ended
         said = last.text if last else ""
         session = self._session()
-        told = output.retry_prompt(self.node.output or {}, wrong)
+        text = output.retry_prompt(self.node.output or {}, wrong)
         if session is None:
             worked = prompt.build(self.task, guide=scene.guide)
-            told = output.reminder_prompt(worked, said) + "\n\n" + told
+            text = output.reminder_prompt(worked, said) + "\n\n" + text
         self.events.emit(Rejected(wrong))
-        return self._following(asked, told, session)
+        return self._following(asked, text, session)
 
-    # --- what a person wants besides
+    # --- a user's messages
 
     def _steer_task(self, scene: TurnContext, asked: AgentTask) -> AgentTask:
-        """Prepare the turn in which an agent hears what it could not be told while it worked."""
+        """Prepare the turn in which an agent gets the messages that it could not take while it worked."""
         steers, session = self._take_steers(), self._session()
-        told = prompt.steer_prompt(self.task, steers, remembers=session is not None, guide=scene.guide)
+        text = prompt.steer_prompt(self.task, steers, remembers=session is not None, guide=scene.guide)
         self.events.new_turn()
-        return self._following(asked, self.with_output_instruction(told, scene.dressed), session)
+        return self._following(asked, self.with_output_instruction(text, scene.dressed), session)
 
     def _take_steers(self) -> tuple[str, ...]:
         steers = self.record.steers
         for text in steers:
-            self.events.emit(Heeded(text))
+            self.events.emit(SteerTaken(text))
         return steers
 
     def _session(self) -> str | None:
         return self.attempt.session if self.record.resumes else None
 
-    def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
+    def _following(self, asked: AgentTask, text: str, session: str | None) -> AgentTask:
         self._toolbox.new_turn()
-        self.host.keep("prompt-next.txt", told)
+        self.host.keep("prompt-next.txt", text)
         left = self.events.budget.left_usd()
-        return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
+        return structs.replace(asked, prompt=text, session=session, interrupted=False, budget_usd=left)
 
     # --- a window that is full
 
@@ -198,7 +212,12 @@ class Turns:
 
     def condense(self, by: str) -> bool:
         """Lead the agent over when its present step is over; return whether it is at work at all."""
-        if self.record.phase != "working" or not self._machine.report.at_work or self.node.kind != "task":
+        if (
+            self.record.by_hand
+            or self.record.phase != "working"
+            or not self._machine.report.at_work
+            or self.node.kind != "task"
+        ):
             return False
         self._reason, self._ordered = f"asked for by {by}", True
         asyncio.get_running_loop().call_later(CUT_SECONDS, self._cut_now)
@@ -211,7 +230,7 @@ class Turns:
     async def _from_summary(self, scene: TurnContext, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
         """Prepare a turn in a fresh session; None where that would not help."""
         reason = self._reason or f"its context became too long: {ended.error.message if ended and ended.error else ''}"
-        facts = summary.gather(self.events.story(), f"{self._machine.path_of(scene.workspace)}/work")
+        facts = gather_facts(self.events.story(), f"{self._machine.path_of(scene.workspace)}/work")
         if not self._worked and not self._ordered:
             if not facts.summaries or self._shrunk == MOST_SHRUNK:
                 return None  # its very first words are too long
@@ -225,29 +244,29 @@ class Turns:
         self._condensed += 1
         number = facts.summaries + 1
         place = f"condensed/steps-{number}.md"
-        steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
+        steps = transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
         await self._machine.put(scene.workspace, place, steps)
         self.host.keep(f"summary-{number}.md", text)
         self._take_steers()
         self.events.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
-        told = prompt.from_summary(self.task, text, f"~/{place}", guide=scene.guide)
-        return self._following(asked, self.with_output_instruction(told, scene.dressed), None)
+        summed_up = prompt.from_summary(self.task, text, f"~/{place}", guide=scene.guide)
+        return self._following(asked, self.with_output_instruction(summed_up, scene.dressed), None)
 
     async def _summary(self, facts: Facts) -> tuple[str, str]:
         """Return a summary, and who wrote it."""
         task, steers = self.node.task, self.record.steers
         window = self.events.gauge.window if self.events.gauge else window_of(None, {})
         most = min(MOST_SUMMARY, int(SHARE * window)) >> self._shrunk
-        made = summary.build(task, facts, most, steers)
+        made = build_summary(task, facts, most, steers)
         if not self._policy.agent or self._shrunk:
             return made, "rules"
-        told = summary_question(task, facts, most)
-        answer = await ask_for_summary(self.host, self._policy.agent, told, self.events.count_other_agent)
+        question = summary_question(task, facts, most)
+        answer = await ask_for_summary(self.host, self._policy.agent, question, self.events.count_other_agent)
         if not answer.text.strip() or len(answer.text) > 2 * most + 2000:
             self.events.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
             return made, "rules"
-        whole = not summary.missing(answer.text, summary.must_keep(task, facts, steers))
-        return answer.text if whole else summary.complete_summary(answer.text, task, facts, steers), self._policy.agent
+        whole = not missing_facts(answer.text, must_keep(task, facts, steers))
+        return answer.text if whole else complete_summary(answer.text, task, facts, steers), self._policy.agent
 
 
 def _too_long(ended: Ended | None) -> bool:
@@ -311,18 +330,18 @@ class SummaryAnswer(Struct, frozen=True):
 
 def summary_question(task: Task, facts: Facts, most: int) -> str:
     """Return what the other agent is asked."""
-    kept = "\n".join(f"- {item}" for item in summary.must_keep(task, facts))
-    return prompt.for_summary(kept, summary.transcript(facts, 10 * most), most)
+    kept = "\n".join(f"- {item}" for item in must_keep(task, facts))
+    return prompt.for_summary(kept, transcript(facts, 10 * most), most)
 
 
-async def ask_for_summary(host: Host, named: str, told: str, spent: SummarySpending) -> SummaryAnswer:
+async def ask_for_summary(host: Host, named: str, question: str, spent: SummarySpending) -> SummaryAnswer:
     """Ask an agent, NAME or NAME:MODEL, and return its last words; it never fails the attempt."""
     choice = AgentChoice.read(named)
     folder = host.state / "workspaces" / f"{host.attempt}-condense"
     heard: list[Event] = []
     metered: list[Tokens] = []
     plan = structs.replace(host.plan, setup=Setup())
-    beside = Host(plan, Task(prompt=told), host.repository, host.state, folder.name)
+    beside = Host(plan, Task(prompt=question), host.repository, host.state, folder.name)
     beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
     try:
         settings = load_trusted_settings(Path(plan.repo), host.state, trust=False)
@@ -331,7 +350,7 @@ async def ask_for_summary(host: Host, named: str, told: str, spent: SummarySpend
         )
         made = await beside.make(folder, None)
         await beside.fit(made, scope.of_agent(plan.scopes, choice.name))
-        asked = AgentTask(prompt=told, workspace="", home="", model=choice.model, read_only=True)
+        asked = AgentTask(prompt=question, workspace="", home="", model=choice.model, read_only=True)
         listeners = AgentListeners(heard.append, _ignore_host, lambda _, tokens, __: metered.append(tokens))
         ended = await beside.work(made, resolved, asked, SUMMARY_LIMITS, listeners)
     except (CorralError, OSError) as error:
@@ -347,9 +366,9 @@ async def ask_for_summary(host: Host, named: str, told: str, spent: SummarySpend
 
 
 def _settle_summary(heard: list[Event], metered: list[Tokens], spent: SummarySpending) -> None:
-    told = [event for event in heard if isinstance(event, Spent)]
-    tokens = told[-1].tokens if told else sum(metered, Tokens())
-    spent(tokens, told[-1].usd if told else None)
+    reported = [event for event in heard if isinstance(event, Spent)]
+    tokens = reported[-1].tokens if reported else sum(metered, Tokens())
+    spent(tokens, reported[-1].usd if reported else None)
 
 
 def _ignore_host(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001

@@ -1,19 +1,35 @@
-"""Ask a person and hear the answer: into the inbox, to the person's notice, and back to whoever waits."""
+"""Questions to the user: into the inbox, by a notification, and the answer back to the caller."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 
 from corral.config import loader
+from corral.config.settings import NotifySettings
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
 from corral.model.events import Event, Listener, Noted, RunEvent, UserAsked, tell
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.interface import Store
-from corral.world.notify.notify import notify
+from corral.world.notify.notify import AnswerWays, notify
+
+STORED_AS = "answer_secret"
+
+
+def answer_secret(store: Store) -> str:
+    """Return the secret that signs links and buttons which answer a question; made when it is first needed."""
+    from corral.rules.text.signing import secret_of  # noqa: PLC0415
+
+    with store.transaction():
+        found = store.queue.value(STORED_AS)
+        if found is None:
+            found = secret_of(os.urandom(32))
+            store.queue.set_value(STORED_AS, found)
+    return found
 
 
 class RunQuestions:
@@ -24,7 +40,7 @@ class RunQuestions:
         self._telling: set[asyncio.Task[None]] = set()
 
     def ask(self, question: Question) -> Entry:
-        """Put a question into the inbox, once, and let the person know; return its entry, answered or not."""
+        """Put a question into the inbox, once, and let the user know; return its entry, answered or not."""
         return self._ask(question)
 
     def ask_for_money(self, question: Question) -> Entry:
@@ -56,7 +72,7 @@ class RunQuestions:
         return min((entry.deadline for entry in self.waiting()), default=None)
 
     async def answer(self, entry: Entry) -> Entry:
-        """Wait until an entry is answered, by whomever: a person, its deadline, or whoever takes it back."""
+        """Wait until an entry is answered: by the user, by its deadline, or because it is taken back."""
         bell = self._store.watch()
         try:
             while True:
@@ -86,11 +102,22 @@ class RunQuestions:
 
     async def _notify(self, entry: Entry) -> None:
         try:
-            troubles = await notify(entry, loader.notify())
+            settings = loader.notify()
+            troubles = await notify(entry, settings, self._answer_ways(entry, settings))
         except CorralError as error:  # settings that have become wrong
             troubles = [str(error)]
         for trouble in troubles:
             self._note(Noted(trouble), entry)
+
+    def _answer_ways(self, entry: Entry, settings: NotifySettings) -> AnswerWays | None:
+        """Return what lets the user answer by a channel; none where no setting allows it."""
+        if not (settings.answer_url or settings.slack_users or settings.telegram_users):
+            return None
+        from corral.rules.text.signing import answer_code  # noqa: PLC0415 -- few runs need it
+
+        secret = answer_secret(self._store)
+        codes = tuple(answer_code(secret, entry, index) for index in range(len(entry.choices)))
+        return AnswerWays(settings=settings, codes=codes, open_code=answer_code(secret, entry))
 
     def _note(self, event: Event, entry: Entry) -> None:
         self._store.note(self.run, event, at=time.time(), node=entry.node, attempt=entry.attempt)

@@ -22,7 +22,7 @@ from corral.world.sandbox.confine import has_own_processes
 from corral.world.workspace import outside_changes
 from corral.world.workspace.outside_changes import OutsideState, ProtectedFiles
 
-MOST_VIOLATIONS = 100  #: told of one attempt
+MOST_VIOLATIONS = 100  #: reported of one attempt
 
 
 class AttemptGuard:
@@ -92,18 +92,18 @@ class AttemptGuard:
         self._before = await self._snapshot()
 
     async def compare(self) -> None:
-        """Look again: a foreign write is saved as a patch, told, and fails the attempt."""
+        """Look again: save a foreign write as a patch, report it, and fail the attempt."""
         if self._before is None:
             return
         found = outside_changes.differences(self._before, await self._snapshot())
-        told = outside_changes.classify_differences(found, boxed=has_own_processes(self._host.level))
-        for note in told.notes:
+        classified = outside_changes.classify_differences(found, boxed=has_own_processes(self._host.level))
+        for note in classified.notes:
             self._events.emit(Noted(note))
-        if told.violations:
-            patch = await outside_changes.save(self._host.repository, self._before, told.violations)
+        if classified.violations:
+            patch = await outside_changes.save(self._host.repository, self._before, classified.violations)
             if patch:
                 self.patch = str(self._host.keep("foreign.patch", patch))
-            self.violate(told.violations)
+            self.violate(classified.violations)
 
     async def _snapshot(self) -> OutsideState:
         host = self._host

@@ -23,7 +23,7 @@ class Bridge:
         self._free = threading.Semaphore(MOST_AT_ONCE)
 
     def run(self) -> None:
-        """Go on until the agent closes our stdin."""
+        """Continue until the agent closes our stdin."""
         active: list[threading.Thread] = []
         for line in sys.stdin.buffer:
             if not line.strip():
@@ -37,14 +37,14 @@ class Bridge:
 
     def _hand_on(self, line: bytes) -> None:
         try:
-            told = self._ask(line)
+            reply = self._ask(line)
         except (OSError, http.client.HTTPException) as error:
-            told = _sorry(line, f"the toolbox cannot be reached: {error}")
+            reply = _sorry(line, f"the toolbox cannot be reached: {error}")
         finally:
             self._free.release()
-        if told.strip():
+        if reply.strip():
             with self._writing:
-                sys.stdout.buffer.write(told.strip() + b"\n")
+                sys.stdout.buffer.write(reply.strip() + b"\n")
                 sys.stdout.buffer.flush()
 
     def _ask(self, line: bytes) -> bytes:
@@ -53,10 +53,10 @@ class Bridge:
             fields = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
             connection.request("POST", self._place.path, line, fields)
             answer = connection.getresponse()
-            told = answer.read()
+            body = answer.read()
             if answer.status >= 400:
-                raise OSError(f"{answer.status} {told.decode(errors='replace').strip()}")
-            return told
+                raise OSError(f"{answer.status} {body.decode(errors='replace').strip()}")
+            return body
         finally:
             connection.close()
 

@@ -110,9 +110,9 @@ class Player:
         tell("asked", question=question, ask=ask, choices=step.get("choices", []), default=step.get("default", ""))
         while ask:
             line = sys.stdin.readline()
-            told = json.loads(line) if line else {"ask": ask, "answer": ""}
-            if told["ask"] == ask:
-                self.answer = told["answer"]
+            reply = json.loads(line) if line else {"ask": ask, "answer": ""}
+            if reply["ask"] == ask:
+                self.answer = reply["answer"]
                 return
 
     def do_limit(self, seconds: float, step: dict[str, Any]) -> bool:

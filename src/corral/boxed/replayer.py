@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-WORKSPACE = "%WORKSPACE%"  #: stands in recorded lines for the folder it worked in
+WORKSPACE = "%WORKSPACE%"  #: in recorded lines: the folder it worked in
 SYMLINK = "120000"
 EXECUTABLE = "100755"
 

@@ -1,19 +1,28 @@
-"""Settings files: every key that they may hold, the tables of one file, and where a key stands in it."""
+"""Settings files: every key that they may hold, the tables of one file, and where a key is in it."""
 
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, structs
 
-from corral.config.settings import Defaults, MachineProfile, NotifySettings, StoreSettings, TelemetrySettings
+from corral.config.settings import (
+    CleanSettings,
+    Defaults,
+    MachineProfile,
+    NotifySettings,
+    StoreSettings,
+    TelemetrySettings,
+)
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
     EvidenceRules,
+    PolicyRules,
     RetryPolicy,
     RoutingRule,
     ScopeTable,
@@ -29,6 +38,7 @@ from corral.model.money import BudgetTable
 
 T = TypeVar("T")
 MOST_DEEP = 100
+YOUNG_NS = 1_000_000_000  #: a file that changed so lately can change again without a new time of its own
 #: What each table is read into; `*` stands for a name of the user's.
 TABLES: dict[str, type[Struct]] = {
     "evidence": EvidenceRules,
@@ -37,11 +47,13 @@ TABLES: dict[str, type[Struct]] = {
     "complexity": ComplexityTable,
     "limits": SlotLimits,
     "toolbox": ToolboxRules,
+    "policy": PolicyRules,
     "budget": BudgetTable,
     "notify": NotifySettings,
     "telemetry": TelemetrySettings,
     "machines.*": MachineProfile,
     "store": StoreSettings,
+    "clean": CleanSettings,
     "mcp.*": McpProfile,
     "hooks": Hook,
     "defaults": Defaults,
@@ -75,7 +87,7 @@ CHANNELS = Path(__file__).parents[1] / "world" / "notify" / "channels"
 
 
 def _is_too_deep(value: object) -> bool:
-    """Tell whether tables and lists are nested deeper than any setting is; whoever reads them may call itself."""
+    """Tell whether tables and lists are nested deeper than any setting is; their readers recurse."""
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:
         each, depth = waiting.pop()
@@ -88,8 +100,23 @@ def _is_too_deep(value: object) -> bool:
     return False
 
 
+def file_signs(*paths: Path) -> tuple[object, ...] | None:
+    """Return what changes whenever one of these files does; None where one changed so lately that it may not."""
+    signs: list[object] = []
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError as error:
+            signs.append(error.errno)
+            continue
+        if time.time_ns() - max(about.st_ctime_ns, about.st_mtime_ns) < YOUNG_NS:
+            return None
+        signs.append((str(path), about.st_ctime_ns, about.st_mtime_ns, about.st_size, about.st_ino, about.st_dev))
+    return tuple(signs)
+
+
 class SettingsFile:
-    """One settings file: its tables, and where in it a key stands."""
+    """One settings file: its tables, and where in it a key is."""
 
     def __init__(self, path: Path, tables: dict[str, Any], text: str) -> None:
         self.path, self.tables, self.text = path, tables, text
@@ -107,7 +134,7 @@ class SettingsFile:
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
+            raise BadRequest(f"{path}: not TOML: {error}", hint="correct that line; see `corral run --help`") from error
         except RecursionError:
             tables = None
         if tables is None or _is_too_deep(tables):
@@ -153,7 +180,9 @@ class SettingsFile:
         for kind in ("agents", "mcp", "accounts", "machines"):
             for name, table in self.table(kind).items():
                 if not isinstance(table, dict):
-                    raise BadRequest(f"{self.where(kind, name)}: `{kind}.{name}` is a table")
+                    raise BadRequest(
+                        f"{self.where(kind, name)}: `{kind}.{name}` is a table", hint=f"write it as [{kind}.{name}]"
+                    )
                 self.check(cast("dict[str, Any]", table), (kind, name), KEYS[f"{kind}.*"])
         for name in self.table("agents"):
             self.check(inner_scope(self, name), ("agents", name, "scope"), KEYS["scope"])
@@ -171,7 +200,10 @@ class SettingsFile:
 def inner_scope(file: SettingsFile, agent: str) -> dict[str, Any]:
     table = file.table("agents")[agent].get("scope", {})
     if not isinstance(table, dict):
-        raise BadRequest(f"{file.where('agents', agent, 'scope')}: `agents.{agent}.scope` is a table")
+        raise BadRequest(
+            f"{file.where('agents', agent, 'scope')}: `agents.{agent}.scope` is a table",
+            hint=f"write it as [agents.{agent}.scope]",
+        )
     return cast("dict[str, Any]", table)
 
 

@@ -1,4 +1,4 @@
-"""Read the person's settings and a repository's, and make one of both."""
+"""Read the user's settings and a repository's, and make one of both."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from corral.config import policies
-from corral.config.durations import duration
-from corral.config.files import COUNTING, POWERFUL, SettingsFile, convert
+from corral.config.files import COUNTING, POWERFUL, SettingsFile, convert, file_signs
 from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.config.policies import budget_of, scopes_of
-from corral.config.settings import Config, MachineProfile, NotifySettings, StoreSettings, TelemetrySettings
+from corral.config.settings import (
+    CleanSettings,
+    Config,
+    MachineProfile,
+    NotifySettings,
+    StoreSettings,
+    TelemetrySettings,
+)
+from corral.config.times import duration
 from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
 from corral.model.errors import BadRequest, shorten_name
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
-Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
+Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it is
 #: names that mean something else where an agent is asked for
 RESERVED = {
     "auto": "`--agent auto` has corral choose one",
@@ -33,6 +40,8 @@ ERROR_CLASSES = (
     "bad_output", "crash",
 )  # fmt: skip
 MOST_PATTERN = 500
+RAY_ADDRESS = re.compile(r"auto|(?:ray://)?(?:[A-Za-z0-9_.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}")
+MOST_LOADED = 50  #: pairs of files whose settings are remembered
 NO_MACHINES = ("any", "here", "local")  #: words that mean others where a machine is asked for
 ERROR_LINE = 200  #: characters of a line that are looked at
 MOST_WAYS = 100_000  #: in which a pattern may try to fit at one place of a line; two open repeats need 40,000
@@ -53,11 +62,11 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
     layers = {name: [_Layer(mine, table)] for name, table in own.items()}
     untrusted: dict[str, str] = {}
     for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
-        # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
+        # `like` starts nothing new, but could hand the variables of an agent of the user's to another program.
         powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
         powerful = powerful or _lowers_cost(table, _before(name, table, own))
         if not trusted and table == own.get(name):
-            continue  # it says nothing new, and what it starts is the person's
+            continue  # it says nothing new, and what it starts is the user's
         if not trusted and powerful:
             untrusted[f"agents.{name}"] = theirs.where("agents", name)
         else:
@@ -125,7 +134,7 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     file = said[-1].file
     merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
     if any(layer.table.get("permissions") == "ask" for layer in said):
-        merged["permissions"] = "ask"  # whoever wants a person to be asked is not overruled
+        merged["permissions"] = "ask"  # a setting that asks the user is not overruled
     rates = [layer.table["requests_per_minute"] for layer in said if "requests_per_minute" in layer.table]
     if rates and all(isinstance(rate, int) for rate in rates):
         merged["requests_per_minute"] = min(rates)
@@ -135,17 +144,24 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     folder = (naming or [file])[-1].path.parent
     profile = convert({**merged, "folder": str(folder)}, AgentProfile, file, f"agents.{name}")
     if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
-        raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+        raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more", hint="cost_usd = 0.5")
     if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
-        raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
+        raise BadRequest(
+            f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more", hint="requests_per_minute = 10"
+        )
     _check_paths(profile, file.where("agents", name, "paths"))
     for key in ("errors", "authenticate"):
         if key in merged and not profile.command:
-            raise BadRequest(f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`")
+            raise BadRequest(
+                f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`",
+                hint="add `command`, or remove the key",
+            )
     if wrong := wrong_pattern(profile.errors):
         raise BadRequest(f"{file.where('agents', name, 'errors')}: {wrong[0]}", hint=wrong[1])
     if any("like" in layer.table and "command" in layer.table for layer in said):
-        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
+        raise BadRequest(
+            f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`", hint="remove one of them"
+        )
     return profile
 
 
@@ -205,19 +221,51 @@ def machines_of(file: SettingsFile) -> dict[str, MachineProfile]:
             known["lease_seconds"] = lease
             del known["lease"]
         found[name] = convert(known, MachineProfile, file, f"machines.{name}")
-        if not found[name].command or not all(found[name].command):
-            hint = 'command = ["ssh", "box1", "corral", "host"]'
-            raise BadRequest(f"{where}: [machines.{name}] has no command", hint=hint)
+        _check_machine(found[name], file, name)
         if found[name].slots < 1:
-            raise BadRequest(f"{file.where('machines', name, 'slots')}: slots is 1 or more")
+            raise BadRequest(f"{file.where('machines', name, 'slots')}: slots is 1 or more", hint="slots = 2")
     return found
+
+
+def _check_machine(profile: MachineProfile, file: SettingsFile, name: str) -> None:
+    where = file.where("machines", name)
+    if profile.ray is not None:
+        if not RAY_ADDRESS.fullmatch(profile.ray):
+            where = file.where("machines", name, "ray")
+            raise BadRequest(
+                f"{where}: `{profile.ray}` is no address of a Ray cluster", hint='ray = "ray://head:10001"'
+            )
+        if bad := [key for key, value in profile.resources.items() if not 0 < value < 1e9]:
+            where = file.where("machines", name, "resources")
+            raise BadRequest(f"{where}: {bad[0]} is counted by more than 0", hint=f"resources = {{ {bad[0]} = 1 }}")
+    if not all(profile.command) or not (profile.command or profile.ray):
+        hint = 'command = ["ssh", "box1", "corral", "host"]'
+        raise BadRequest(f"{where}: [machines.{name}] has no command", hint=hint)
+    if profile.ray is None and (profile.resources or "*" in profile.labels.values()):
+        raise BadRequest(f"{where}: only a Ray cluster counts resources and chooses by labels", hint='ray = "auto"')
+
+
+_loaded: dict[tuple[object, ...], Config] = {}  #: by the signs of both files
 
 
 def load(repo: Path | None, *, trusted: str | None = None) -> Config:
     """Read both files; the repository's adds and narrows, and its powerful keys need trust.
 
-    `trusted` is the fingerprint by which the person trusts the repository's file; None: they do not.
+    `trusted` is the fingerprint by which the user trusts the repository's file; None: they do not. As long as neither
+    file changes, what was read of them holds.
     """
+    signs = file_signs(user_file(), *([repo / REPOSITORY_FILE] if repo else []))
+    key = (user_file(), repo, trusted, signs)
+    if signs is None or (known := _loaded.get(key)) is None:
+        known = _load(repo, trusted)
+        if signs is not None:
+            if len(_loaded) >= MOST_LOADED:
+                _loaded.clear()
+            _loaded[key] = known
+    return known
+
+
+def _load(repo: Path | None, trusted: str | None) -> Config:
     mine = SettingsFile.read(user_file())
     theirs = SettingsFile.read(repo / REPOSITORY_FILE) if repo else SettingsFile(Path(), {}, "")
     agents, untrusted = agents_of(mine, theirs, trusted=trusted is not None)
@@ -260,6 +308,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
         scopes=(*scopes_of(mine, agents, narrows=False), *scopes_of(theirs, agents, narrows=True)),
         mcp=mcp,
         toolbox=policies.toolbox(mine, theirs),
+        policy=policies.tool_rules(mine, theirs),
         budget=budget_of(mine, theirs),
         limits=policies.slot_limits(mine, theirs),
         evidence=policies.evidence(mine, theirs),
@@ -274,22 +323,29 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
 
 def _refuse_private(theirs: SettingsFile) -> None:
     """Refuse what a repository has no say in."""
-    for name in ("notify", "accounts", "telemetry", "machines", "store"):
+    for name in ("notify", "accounts", "telemetry", "machines", "store", "clean"):
         if name in theirs.tables:
             raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {user_file()}")
 
 
 def notify() -> NotifySettings:
-    """Read how the person wants to be told; a repository has no say in it."""
+    """Read how to notify the user; a repository cannot set it."""
     mine = SettingsFile.read(user_file())
     table = mine.table("notify")
     fields = {*NotifySettings.__struct_fields__} - {"others"}
     others = {name: value for name, value in table.items() if name not in fields}
     own = {key: value for key, value in table.items() if key not in others}
     ways = convert({**own, "others": others}, NotifySettings, mine, "notify")
-    if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
-        raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
+    for key, address in (("webhook", ways.webhook), ("answer_url", ways.answer_url)):
+        if address and not address.startswith(("http://", "https://")):
+            raise BadRequest(
+                f"{mine.where('notify', key)}: {_A[key]} begins with http:// or https://",
+                hint=f'{key} = "https://example.org{"/hook" if key == "webhook" else ""}"',
+            )
     return ways
+
+
+_A = {"webhook": "a webhook", "answer_url": "an answer_url"}
 
 
 def stored_at() -> str | None:
@@ -298,13 +354,22 @@ def stored_at() -> str | None:
     return convert(mine.table("store"), StoreSettings, mine, "store").url
 
 
-def telemetry() -> TelemetrySettings:
-    """Read whom the person wants told of runs and attempts; a repository has no say in it."""
+def cleaning() -> CleanSettings:
+    """Read what a server is to clean; a repository cannot set it."""
     mine = SettingsFile.read(user_file())
-    told = convert(mine.table("telemetry"), TelemetrySettings, mine, "telemetry")
-    if told.otlp is not None and not told.otlp.startswith(("http://", "https://")):
-        raise BadRequest(f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://")
-    return told
+    return convert(mine.table("clean"), CleanSettings, mine, "clean")
+
+
+def telemetry() -> TelemetrySettings:
+    """Read where to send traces and metrics; a repository cannot set it."""
+    mine = SettingsFile.read(user_file())
+    settings = convert(mine.table("telemetry"), TelemetrySettings, mine, "telemetry")
+    if settings.otlp is not None and not settings.otlp.startswith(("http://", "https://")):
+        raise BadRequest(
+            f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://",
+            hint='otlp = "http://127.0.0.1:4318"',
+        )
+    return settings
 
 
 def wrong_pattern(errors: Mapping[str, str]) -> tuple[str, str] | None:

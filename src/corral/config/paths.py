@@ -1,9 +1,11 @@
-"""Where things lie: state, the person's settings, a repository's."""
+"""Where things lie: state, the user's settings, a repository's."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from corral.config import places
 
 REPOSITORY_FILE = "corral.toml"
 DEPTH = "CORRAL_DEPTH"  #: set for agents: in how many attempts of corral, one in another, they work
@@ -11,11 +13,7 @@ DEPTH = "CORRAL_DEPTH"  #: set for agents: in how many attempts of corral, one i
 
 def home() -> Path:
     """Where state lives: `$CORRAL_HOME`, or the XDG state folder."""
-    named = os.environ.get("CORRAL_HOME")
-    if named:
-        return Path(named).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "corral"
+    return Path(places.home())
 
 
 def depth() -> int:
@@ -25,9 +23,8 @@ def depth() -> int:
 
 
 def user_file() -> Path:
-    """Return the path of the person's own settings."""
-    folder = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
+    """Return the path of the user's own settings."""
+    return Path(places.user_file())
 
 
 def is_file(path: Path) -> bool:
@@ -55,7 +52,7 @@ def exists(path: Path) -> bool:
 
 
 def fingerprint(path: Path, content: bytes | None = None) -> str:
-    """Return what is remembered when a person trusts a file: where it lies, every byte in it, and what it starts."""
+    """Return what is remembered when a user trusts a file: where it lies, every byte in it, and what it starts."""
     from corral.config import started_files  # noqa: PLC0415 -- as below: commands that only look at runs start without it
 
     content = path.read_bytes() if content is None else content

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import structs
 
-from corral.config.durations import duration
 from corral.config.files import KEYS, SettingsFile, convert, inner_scope
 from corral.config.paths import is_file, user_file
 from corral.config.settings import Defaults
+from corral.config.times import duration
 from corral.model import (
     GRADES,
     ComplexityTable,
     CondensePolicy,
     EvidenceRules,
+    PolicyRules,
     RetryPolicy,
     RoutingRule,
     ScopeSource,
@@ -31,9 +33,11 @@ from corral.model.errors import BadRequest
 from corral.model.forge import ForgeSettings
 from corral.model.memory import MemoryRules
 from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
+from corral.model.plan import PolicyWord
 from corral.model.values import MOST_RETRIES
 
 MOST_REMEMBERED = 20_000  #: characters of remembered facts in one prompt, whatever settings say
+MOST_PATTERN = 500  #: characters of a rule for tools
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
 
 
@@ -57,7 +61,10 @@ def forge(mine: SettingsFile, theirs: SettingsFile | None) -> ForgeSettings:
     file = theirs or mine
     found = convert({**mine.table("forge"), **(theirs.table("forge") if theirs else {})}, ForgeSettings, file, "forge")
     if found.url is not None and not found.url.startswith(("http://", "https://")):
-        raise BadRequest(f"{file.where('forge', 'url')}: an address begins with http:// or https://")
+        raise BadRequest(
+            f"{file.where('forge', 'url')}: an address begins with http:// or https://",
+            hint='url = "https://git.example.org"',
+        )
     return found
 
 
@@ -67,7 +74,9 @@ def retry(mine: SettingsFile, theirs: SettingsFile) -> RetryPolicy:
     for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
         if not 0 <= getattr(policy, name) < float("inf"):
             file = theirs if name in theirs.table("retry") else mine
-            raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")
+            raise BadRequest(
+                f"{file.where('retry', name)}: [retry] {name} is 0 or more", hint="remove the key to get the default"
+            )
     if policy.most > MOST_RETRIES:
         where = (theirs if "most" in theirs.table("retry") else mine).where("retry", "most")
         raise BadRequest(f"{where}: [retry] most is at most {MOST_RETRIES}", hint=f"most = {MOST_RETRIES}")
@@ -83,7 +92,10 @@ def condense(mine: SettingsFile, theirs: SettingsFile) -> CondensePolicy:
             f"{file.where('condense', 'at')}: [condense] at is a share from 0 to 1", hint="0: never by itself"
         )
     if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
-        raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
+        raise BadRequest(
+            f"{file.where('condense')}: [condense] counts are whole numbers, not below 0",
+            hint="remove the key to get the default",
+        )
     return policy
 
 
@@ -93,7 +105,8 @@ def memory(mine: SettingsFile, theirs: SettingsFile) -> MemoryRules:
     for file, rules in ((mine, own), (theirs, repository)):
         if not 0 <= rules.most_characters <= MOST_REMEMBERED:
             raise BadRequest(
-                f"{file.where('memory', 'most_characters')}: [memory] most_characters is 0 to {MOST_REMEMBERED}"
+                f"{file.where('memory', 'most_characters')}: [memory] most_characters is 0 to {MOST_REMEMBERED}",
+                hint="remove the key to get the default",
             )
     most = own.most_characters
     if "most_characters" in theirs.table("memory"):
@@ -107,7 +120,10 @@ def toolbox(mine: SettingsFile, theirs: SettingsFile) -> ToolboxRules:
     for file, rules in ((mine, own), (theirs, repository)):
         for name in ("depth", "children"):
             if not 0 <= getattr(rules, name) <= MOST_FAMILY:
-                raise BadRequest(f"{file.where('toolbox', name)}: [toolbox] {name} is 0 to {MOST_FAMILY}")
+                raise BadRequest(
+                    f"{file.where('toolbox', name)}: [toolbox] {name} is 0 to {MOST_FAMILY}",
+                    hint="remove the key to get the default",
+                )
     givers = {*own.delegate, *repository.delegate}
     return ToolboxRules(
         enabled=own.enabled and repository.enabled,
@@ -116,6 +132,30 @@ def toolbox(mine: SettingsFile, theirs: SettingsFile) -> ToolboxRules:
         agents=own.agents,
         delegate={giver: _allowed_receivers(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
     )
+
+
+def tool_rules(*files: SettingsFile) -> tuple[PolicyRules, ...]:
+    """Return the rules for tools of each file that says any; a repository's can only refuse more."""
+    found: list[PolicyRules] = []
+    for file in files:
+        if not file.table("policy"):
+            continue
+        rules = convert(file.table("policy"), PolicyRules, file, "policy")
+        seen: dict[str, str] = {}
+        for key in get_args(PolicyWord):
+            for pattern in getattr(rules, key):
+                where = f"{file.where('policy', key)}: [policy] {key}"
+                if not pattern.strip() or len(pattern) > MOST_PATTERN or not pattern.isprintable():
+                    raise BadRequest(
+                        f"{where}: {pattern[:80]!r} is no pattern",
+                        hint='the words of a call, as in deny = ["git push*"]',
+                    )
+                if seen.setdefault(pattern, key) != key:
+                    raise BadRequest(
+                        f"{where}: `{pattern}` is in `{seen[pattern]}` too", hint=f"leave it in one: {seen[pattern]}"
+                    )
+        found.append(rules)
+    return tuple(found)
 
 
 def _allowed_receivers(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -175,9 +215,15 @@ def slot_limits(mine: SettingsFile, theirs: SettingsFile) -> SlotLimits:
     for file, limits in ((mine, own), (theirs, repository)):
         for name, number in (("parallel", limits.parallel), ("per_repository", limits.per_repository)):
             if number is not None and number < 1:
-                raise BadRequest(f"{file.where('limits', name)}: [limits] {name} is 1 or more")
+                raise BadRequest(
+                    f"{file.where('limits', name)}: [limits] {name} is 1 or more",
+                    hint="remove the key to get the default",
+                )
         if any(number < 1 for number in limits.per_agent.values()):
-            raise BadRequest(f"{file.where('limits', 'per_agent')}: [limits] per_agent has numbers of 1 or more")
+            raise BadRequest(
+                f"{file.where('limits', 'per_agent')}: [limits] per_agent has numbers of 1 or more",
+                hint="per_agent = { claude = 2 }",
+            )
     agents = {*own.per_agent, *repository.per_agent}
     return SlotLimits(
         parallel=_least(own.parallel, repository.parallel),
@@ -204,7 +250,7 @@ def routing(file: SettingsFile) -> tuple[RoutingRule, ...]:
 
 
 def complexity(mine: SettingsFile, theirs: SettingsFile) -> ComplexityTable:
-    """Take the points of both; where both say something, the person's count."""
+    """Take the points of both; where both say something, the user's count."""
     own, repository = (
         convert(file.table("complexity"), ComplexityTable, file, "complexity") for file in (mine, theirs)
     )
@@ -234,13 +280,13 @@ def hooks(file: SettingsFile, fingerprint: str = "") -> tuple[Hook, ...]:
     for table in file.entries("hooks"):
         hook = convert(table, Hook, file, "hooks")
         if bool(hook.run) == bool(hook.python):
-            raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`")
+            raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`", hint="remove one of them")
         found.append(structs.replace(hook, file=str(file.path), fingerprint=fingerprint) if fingerprint else hook)
     return tuple(found)
 
 
 def scope_file(path: Path) -> ScopeSource:
-    """Read a file of a scope's keys, at the top or in a table `[scope]`: the person's own word for one run."""
+    """Read a file of a scope's keys, at the top or in a table `[scope]`: the user's own word for one run."""
     if not is_file(path):
         raise BadRequest(f"--scope: {path} is not there", hint="a TOML file with keys like those of [scope]")
     file = SettingsFile.read(path, keys=False)
@@ -269,7 +315,7 @@ def _scope_source(
 
 
 def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:
-    """Take the limits of both: a repository's may only be besides the person's, so it narrows."""
+    """Take the limits of both: a repository's may only be besides the user's, so it narrows."""
     own, limits = _budget_table(mine), [*_budget_limits(mine), *_budget_limits(theirs)]
     _budget_table(theirs)
     if unheard := {"zone", "unknown_cost_usd", "max_unpriced_requests", "ceiling_usd", "cheaper", "mcp_over_budget"} & {
@@ -316,9 +362,14 @@ def _budget_limits(file: SettingsFile) -> list[Limit]:
 
 
 def price_list() -> PriceList:
-    """Read the prices that are ours: the person's prices.toml beside config.toml, and the file we ship."""
-    shipped = Path(__file__).parent.with_name("prices.toml")
-    return PriceList(own=_prices(user_file().with_name("prices.toml")), shipped=_prices(shipped))
+    """Read the prices that are ours: the user's prices.toml beside config.toml, and the file we ship."""
+    own = user_file().with_name("prices.toml")
+    return PriceList(own=_prices(own) if own.exists() else PriceFile(), shipped=_shipped_prices())
+
+
+@functools.cache
+def _shipped_prices() -> PriceFile:
+    return _prices(Path(__file__).parent.with_name("prices.toml"))
 
 
 def _prices(path: Path) -> PriceFile:
@@ -329,8 +380,14 @@ def _prices(path: Path) -> PriceFile:
             for key in ("input", "output", "cache_read", "cache_write"):
                 usd = getattr(rate, key)
                 if usd is not None and not 0 <= usd < float("inf"):
-                    raise BadRequest(f"{file.where('models', name, key)}: a price is 0 or more")
+                    raise BadRequest(
+                        f"{file.where('models', name, key)}: a price is 0 or more",
+                        hint="dollars for a million tokens, as 2.5",
+                    )
     for name, about in read.attempts.items():
         if not 0 <= about.low <= about.high < float("inf"):
-            raise BadRequest(f"{file.where('attempts', name)}: a range is 0 or more, the lower end first")
+            raise BadRequest(
+                f"{file.where('attempts', name)}: a range is 0 or more, the lower end first",
+                hint="low = 0.1, high = 0.5",
+            )
     return read

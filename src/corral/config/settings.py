@@ -12,6 +12,7 @@ from corral.model import (
     CondensePolicy,
     EvidenceRules,
     Level,
+    PolicyRules,
     RetryPolicy,
     RoutingRule,
     ScopeSource,
@@ -42,7 +43,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True):
-    """How a person learns that something waits for them; `[notify]` of config.toml."""
+    """How a user learns that something waits for them; `[notify]` of config.toml."""
 
     #: ring the terminal's bell when something waits for you in the inbox
     bell: bool = True  #: of the terminal
@@ -52,11 +53,17 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
     command: str | None = None
     #: an address the entry is posted to, as JSON
     webhook: str | None = None
+    #: the address of `corral serve` as your phone reaches it; ntfy and mail then have buttons and links that answer
+    answer_url: str | None = None
+    #: members of Slack who may answer by its buttons, as `["U024BE7LH"]`; needs `SLACK_SIGNING_SECRET`
+    slack_users: tuple[str, ...] = ()
+    #: users of Telegram who may answer in the chat, by their numbers, as `["42"]`; `corral serve` asks for answers
+    telegram_users: tuple[str, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict[str, str])  #: of further channels, by their names
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
-    """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
+    """Where traces and metrics of runs and attempts are sent; `[telemetry]` of config.toml. Unset: nowhere."""
 
     #: an OpenTelemetry collector (OTLP over HTTP): its address; needs `corral[otel]`
     otlp: str | None = None  #: the address of an OpenTelemetry collector
@@ -65,11 +72,17 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True):
 class MachineProfile(Struct, frozen=True, kw_only=True):
     """A machine on which attempts may run; `[machines.NAME]` of config.toml."""
 
-    #: any program that gives us stdin and stdout of `corral host`, as `["ssh", "box1", "corral", "host"]`
+    #: any program that gives us stdin and stdout of `corral host`, as `["ssh", "box1", "corral", "host"]`; of a Ray
+    #: cluster: what is started on its nodes, `["corral", "host"]` unless set
     command: tuple[str, ...] = ()
+    #: the address of a Ray cluster: `ray://HEAD:10001`; from one of its nodes also `HEAD:6379` or `auto`; needs
+    #: `corral[ray]`
+    ray: str | None = None
+    #: what Ray counts for each attempt there, as `{ claude = 1 }`
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
     #: attempts at once, of all your runs
     slots: int = 4
-    #: what a node may ask for: `machine: {arch: arm64}`
+    #: what a node may ask for: `machine: {arch: arm64}`; of a Ray cluster, `"*"` is compared with its nodes' labels
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     #: `never`: keys stay here and requests to the provider are relayed; `send`: an agent whose provider cannot be
     #: relayed gets its key there
@@ -78,8 +91,17 @@ class MachineProfile(Struct, frozen=True, kw_only=True):
     logins: Literal["never", "copy"] = "never"
     #: the least sandbox level there
     sandbox: Level = "strict"
-    #: how long attempts there go on without a word from here, as `60s`, `5m`
+    #: how long attempts there continue without a word from here, as `60s`, `5m`
     lease_seconds: float = 60.0
+
+
+class CleanSettings(Struct, frozen=True, kw_only=True):
+    """What a server cleans by itself, once an hour; `[clean]` of config.toml. Unset: nothing."""
+
+    #: runs that ended longer ago, as `12h`, `30d`, `4w`; attempts whose work no branch has stay
+    older: str | None = None
+    #: the oldest runs, while workspaces and logs take more than this, as `500MB`, `5GB`; the same stay
+    disk: str | None = None
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
@@ -90,7 +112,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """What holds for this person in this repository."""
+    """What holds for this user in this repository."""
 
     defaults: Defaults = Defaults()
     agents: Mapping[str, AgentProfile] = field(default_factory=dict[str, AgentProfile])
@@ -101,17 +123,18 @@ class Config(Struct, frozen=True, kw_only=True):
     condense: CondensePolicy = CondensePolicy()
     memory: MemoryRules = MemoryRules()
     hooks: tuple[Hook, ...] = ()
-    scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
+    scopes: tuple[ScopeSource, ...] = ()  #: the user's, then the repository's, which may only narrow
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
     toolbox: ToolboxRules = ToolboxRules()
+    policy: tuple[PolicyRules, ...] = ()  #: of each file that says any
     budget: Budget = Budget()
     limits: SlotLimits = SlotLimits()
     evidence: EvidenceRules = EvidenceRules()
-    routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
+    routing: tuple[RoutingRule, ...] = ()  #: the user's, then the repository's
     complexity: ComplexityTable = ComplexityTable()
     forge: ForgeSettings = ForgeSettings()
-    trusted: bool = False  #: the person trusts the repository's file and what it starts
-    changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the person trusted it
+    trusted: bool = False  #: the user trusts the repository's file and what it starts
+    changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the user trusted it
     machines: Mapping[str, MachineProfile] = field(default_factory=dict[str, MachineProfile])  #: the user's file only
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 

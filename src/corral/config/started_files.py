@@ -1,4 +1,4 @@
-"""The files of a repository that its corral.toml starts: a person who trusts it trusts these as they are."""
+"""The files of a repository that its corral.toml starts: a user who trusts it trusts these as they are."""
 
 from __future__ import annotations
 
@@ -51,6 +51,18 @@ SCRIPTS = (
 )  # fmt: skip
 WORD = re.compile(r"[^\s;&|<>()$`\"'={},\[\]:\\]+")
 WILD = re.compile(r"[*?]")
+MODULE = re.compile(r"\.{0,4}[A-Za-z_][\w.]*")
+IMPORTED = (
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".sh",
+    "/index.js",
+    "/index.mjs",
+    "/index.cjs",
+    "/index.ts",
+)  #: after `./name`
 MOST_FILES, MOST_TEXT, MOST_WORDS, MOST_TAILS = 200, 256 << 10, 5_000, 6
 MOST_ENTRIES, MOST_WILD = 1_000, 2  #: of a folder; steps of a path that hold a wildcard
 
@@ -254,11 +266,20 @@ def _spellings(word: str) -> Iterable[str]:
     """Return the paths a word can mean: `$PWD/tools/x.sh` ends with one, and `tools.x` may be a module."""
     parts = word.split("/")
     yield from ("/".join(parts[start:]) for start in range(min(len(parts), MOST_TAILS)))
-    if re.fullmatch(r"[A-Za-z_][\w.]*", word):
-        module = word.replace(".", "/")
-        yield from (f"{module}.py", f"{module}/__init__.py", f"{module}/__main__.py")
-    elif word.startswith("."):
-        yield from (f"{word}.js", f"{word}.ts", f"{word}.sh")
+    if MODULE.fullmatch(word):
+        yield from _module_files(word)
+    if word.startswith("."):
+        yield from (word + end for end in IMPORTED)
+
+
+def _module_files(word: str) -> Iterator[str]:
+    """Return the files of a Python module, with the packages it lies in: importing it starts these, too."""
+    name = word.lstrip(".")
+    outward = "../" * (len(word) - len(name) - 1)  # `..name` is looked for above the folder of its script
+    parts = name.split(".")[:MOST_TAILS]
+    module = outward + "/".join(parts)
+    yield from (f"{module}.py", f"{module}/__init__.py", f"{module}/__main__.py")
+    yield from (f"{outward}{'/'.join(parts[:count])}/__init__.py" for count in range(1, len(parts)))
 
 
 def _is_script(path: Path) -> bool:

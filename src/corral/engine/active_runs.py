@@ -15,7 +15,7 @@ from corral.engine import client_servers
 from corral.engine.context import Context, Driver, Say
 from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Run, RunRecord
-from corral.model.errors import BadRequest
+from corral.model.errors import BadRequest, CorralError
 from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.records import LEASE_SECONDS
@@ -28,21 +28,24 @@ if TYPE_CHECKING:
     from corral.engine.run_loop import RunLoop
     from corral.machines.resolved_agent import ResolvedAgent
     from corral.model.events import Listener
+    from corral.world.terminal import UserTerminal
 
 MOST_WORDS = 2000
+CLEAN_UP_LOOK_SECONDS = 0.02  #: how often to look whether a run that is over has been cleaned up
 REFUSED = 2
 
 
 class ActiveRuns:
     """What one engine drives at present; all runs of it are one family."""
 
-    def __init__(self, context: Context, driver: Driver, land: MergeCall) -> None:
-        self._context, self._driver, self._land = context, driver, land
+    def __init__(self, context: Context, driver: Driver, merge: MergeCall) -> None:
+        self._context, self._driver, self._merge = context, driver, merge
         self._owner = context.owner
         self._loops: dict[str, RunLoop] = {}
         self._child_runs: ChildRuns | None = None
         self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
         self.stopping: str | None = None  #: why everything here is to stop
+        self.terminal: UserTerminal | None = None  #: of the user who works by hand in a run
 
     @property
     def _store(self) -> Store:
@@ -52,7 +55,7 @@ class ActiveRuns:
         return run in self._loops
 
     async def execute_owned(self, run: str, listen: Listener, *, patient: bool) -> None:
-        """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        """Drive a run that this process owns until it is over, or nothing but a user can continue it."""
         from corral.engine import telemetry  # noqa: PLC0415
 
         collecting = telemetry.open_telemetry(self._store, run, listen)
@@ -68,27 +71,27 @@ class ActiveRuns:
             await self._stop_left(run)
 
     async def _execute_loop(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
+        from corral.attempt import repositories  # noqa: PLC0415
         from corral.attempt.placement import place_attempts  # noqa: PLC0415
-        from corral.engine import base_pins  # noqa: PLC0415
         from corral.engine.run_loop import RunLoop  # noqa: PLC0415
 
         run = record.id
         place = place_attempts(record.plan, self._run_context(run, listen))
         drive = RunLoop(run, self._owner, self._store, place, listen)
         drive.patient = patient
-        drive.merge_with(self._land)
+        drive.merge_with(self._merge)
         drive.slot_freed = self._look_up
         self._loops[run] = drive
         self._store.queue.leave(run)
         if self.stopping:
             drive.stop(self.stopping)
         try:
-            await base_pins.hold(self._store, run)
+            await repositories.pin_base(self._store, run)
             await drive.execute()
-            await base_pins.release(self._store, run)
+            await repositories.release_base(self._store, run)
         finally:
             del self._loops[run]
-            if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
+            if self._store.run(run).owner == self._owner:  # not over: the next process that resumes it need not wait
                 self._store.release_lease(run, self._owner)
 
     def _run_context(self, run: str, listen: Listener) -> RunContext:
@@ -96,7 +99,9 @@ class ActiveRuns:
         from corral.attempt.toolbox.context import ChildRuns, RunContext  # noqa: PLC0415
 
         self._child_runs = self._child_runs or ChildRuns(self._owner, self)
-        return RunContext(self._child_runs, self._store, self._agent_resolver(run), listen)
+        shared = RunContext(self._child_runs, self._store, self._agent_resolver(run), listen)
+        shared.terminal = self.terminal
+        return shared
 
     def _agent_resolver(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
@@ -134,12 +139,12 @@ class ActiveRuns:
             await self._driver.stop(run, "its parent")
 
     async def _stop_left(self, run: str) -> None:
-        """End what is left below a run that is over: after a crash nobody may have gone on with it."""
+        """End what is left below a run that is over: after a crash nobody may have continued it."""
         for child in self._store.lineage.below_run(run):
             if self._store.run(child.run).status in OPEN:
                 await self.stop_child(child.run)
 
-    # --- told from outside
+    # --- orders from outside
 
     def stop(self, reason: str) -> None:
         """Stop everything that is driven here, now or in a moment."""
@@ -163,6 +168,10 @@ class ActiveRuns:
         """Tell whether no process drives a run."""
         return run_status.is_orphaned(self._store.run(run).owner)
 
+    def is_left(self, run: str) -> bool:
+        """Tell whether no process drives a run, one on another machine that is silent included."""
+        return run_status.is_left(self._store.run(run), time.time())
+
     def take_over(self, run: str, *, force: bool = False) -> bool:
         """Own a run whose owner is dead on this machine or has let its lease run out; with force, any run.
 
@@ -170,9 +179,11 @@ class ActiveRuns:
         """
         if run in self._loops:
             return False
-        owner = self._store.run(run).owner
+        record, now = self._store.run(run), time.time()
+        owner = record.owner
         loser = owner if owner and (force or process_identity.is_alive(owner) is False) else None
-        now = time.time()
+        if owner not in (None, self._owner, loser) and run_status.lease_left(record, now):
+            return False  # without a write, which would wake all that wait for a change, this caller among them
         if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
             return False
         if owner and owner != self._owner and process_identity.is_alive(owner) is not False:
@@ -201,7 +212,7 @@ class ActiveRuns:
         """
         if ousted := next((owner for owner in self._ousted if process_identity.process_of(owner) == pid), None):
             return 0.0 if process_identity.end(ousted) else None
-        owned = [(run, owner) for run, _, owner in self._store.pages.owned() if owner]
+        owned = [(run, owner) for run, _, owner in self._store.pages.owned_runs() if owner]
         theirs = [(run, owner) for run, owner in owned if process_identity.process_of(owner) == pid]
         if not theirs or not process_identity.is_alive(theirs[0][1]):
             return None
@@ -228,18 +239,24 @@ class ActiveRuns:
         """Wait until a process that was stopped while it wrote does not block the store any more."""
         import asyncio  # noqa: PLC0415 -- commands that only look start without it
 
-        told = False
+        warned = False
         while left := self.unblock(force=force):
-            if not told:
+            if not warned:
                 pid = self._store.blocked_by()
                 say(f"waiting for process {pid}: it was stopped (SIGSTOP) while it wrote; it is ended in {left:.0f} s")
-                told = True
+                warned = True
             await asyncio.sleep(min(left, 0.5))
 
-    def own(self, run: str, *, force: bool = False) -> None:
-        """Take a run over, or say who has it and when it can be taken over."""
-        if not self.take_over(run, force=force):
+    async def own(self, run: str, *, force: bool = False) -> None:
+        """Take a run over, or say who has it and until when; one that is over may still be cleaned up here."""
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+        until = time.monotonic() + LEASE_SECONDS
+        while not self.take_over(run, force=force):
             record = self._store.run(run)
+            if record.status not in OPEN and time.monotonic() < until:
+                await asyncio.sleep(CLEAN_UP_LOOK_SECONDS)
+                continue
             left = run_status.lease_left(record, time.time())
             raise BadRequest(
                 f"run {run} is being driven by another process ({run_status.owner_words(record.owner)})",
@@ -257,9 +274,8 @@ class ActiveRuns:
         await start_detached(self._store, run)
 
     def server(self) -> ServerRecord | None:
-        """Return the server that is at work on this store."""
-        found = self._store.queue.serving()
-        return found if found and process_identity.is_alive(found.owner) is not False else None
+        """Return a server of this store that is at work on this machine."""
+        return _server_here(self._store)
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
@@ -277,15 +293,33 @@ async def start_detached(store: Store, run: str) -> None:
             await bell.listen(0.1)
     finally:
         bell.close()
-    if left.poll() == REFUSED:
-        said = log.read_text(errors="replace")[-MOST_WORDS:].strip().removeprefix("error: ")
-        raise BadRequest(said or f"run {run} could not be started")
+    if left.poll() is not None:
+        _refuse_ended(store, run, left.returncode, log)
+
+
+def _refuse_ended(store: Store, run: str, code: int, log: Path) -> None:
+    """Report a process that ended at once; one that has driven its run to an end, or to a question, is fine."""
+    said = log.read_text(errors="replace")[-MOST_WORDS:].strip().removeprefix("error: ")
+    if code == REFUSED:
+        raise BadRequest(said or f"run {run} could not be started", hint=f"corral resume {run}")
+    record = store.run(run)
+    if record.status in run_status.ACTIVE_STATUSES and run_status.is_orphaned(record.owner):
+        errors = [line.removeprefix("error: ") for line in said.splitlines() if not line.startswith("hint: ")]
+        raise CorralError(
+            f"the process for run {run} ended at its start (exit {code})" + (f": {errors[-1]}" if errors else ""),
+            hint=f"to start it again: corral resume {run}; what it printed: {log}",
+        )
+
+
+def _server_here(store: Store) -> ServerRecord | None:
+    """Return a server on this machine: those of others need not have a repository that is here."""
+    servers = store.queue.servers(time.time())
+    return next((each for each in servers if process_identity.is_alive(each.owner)), None)
 
 
 async def leave_to_background(store: Store, run: str) -> str:
     """Say in words who takes a queued run up: the server of the store, or a process that is started for it."""
-    server = store.queue.serving()
-    if server and process_identity.is_alive(server.owner) is not False:
+    if server := _server_here(store):
         return f"queued: the server at {server.address} takes it up"
     await start_detached(store, run)
     return f"started in the background; watch it: corral logs -f {run}"

@@ -1,4 +1,4 @@
-"""What attempts made: the change, its proof, what the agent was told, and what is kept of it."""
+"""What attempts made: the change, its proof, the agent's prompt, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.kept_work import Checkpoint, CleanedAttempt, RestoredWork
     from corral.engine.merge.api import Merges
-    from corral.engine.opened_folders import OpenedFolder
+    from corral.engine.user_folders import OpenedFolder
     from corral.engine.verify import Verification
     from corral.engine.views.changes import AttemptChange, ChangeSelection, Ends, FileDiff, Fold
     from corral.engine.views.compare import Comparison
@@ -146,13 +146,13 @@ class Artifacts:
         return await verifying.verify(self._store, self._store.find(name), rerun=rerun)
 
     def prompt(self, name: str, attempt: str | None = None) -> str:
-        """Return exactly what an attempt's agent was told."""
+        """Return the exact prompt of an attempt's agent."""
         run = self._show(name)
         attempts = [each for node in run.nodes for each in node.attempts]
         chosen = run_document.pick_attempt(run, attempt) if attempt or not attempts else attempts[-1]
         file = self._context.home / "logs" / chosen.id / "prompt.txt"
         if not file.is_file():
-            raise BadRequest(f"attempt {chosen.id} was told nothing yet")
+            raise BadRequest(f"attempt {chosen.id} has no prompt yet", hint="it has one once its agent starts")
         return file.read_text()
 
     async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
@@ -186,7 +186,7 @@ class Artifacts:
         return chosen
 
     def _version(self, run: str, attempt: str) -> str | None:
-        """Return the version that an attempt's agent told when it started."""
+        """Return the version that an attempt's agent reported when it started."""
         heard = (stored.event() for stored in self._history.events(run) if stored.attempt == attempt)
         return next((event.version for event in heard if isinstance(event, Started) and event.version), None)
 
@@ -219,11 +219,11 @@ class Artifacts:
 
     async def open(self, name: str, attempt: str | None) -> OpenedFolder:
         """Make a folder in which a user tries the result of a run, or of one attempt."""
-        from corral.engine import opened_folders  # noqa: PLC0415
+        from corral.engine import user_folders  # noqa: PLC0415
 
         run = self._show(name)
         plan, chosen = self._store.run(run.run).plan, run_document.pick_attempt(run, attempt)
-        return await opened_folders.open_result(self._context.home, run.run, plan, chosen)
+        return await user_folders.open_result(self._context.home, run.run, plan, chosen)
 
     async def checkpoint(self, run: str, name: str) -> list[Checkpoint]:
         """Name the present state of a run, for `restore`."""
@@ -243,7 +243,9 @@ class Artifacts:
 
         return await keeping.restore(self._store, attempt, into)
 
-    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[CleanedAttempt]:
+    async def clean(
+        self, *, older: str | None, keep: int | None, disk: str | None, dry: bool, merged_only: bool = False
+    ) -> list[CleanedAttempt]:
         """Clean away ended runs; of unmerged work a hidden ref stays."""
         from corral.engine import kept_work as cleaning  # noqa: PLC0415
         from corral.rules.text.cleaning import CleaningLimits, age, size  # noqa: PLC0415
@@ -254,7 +256,7 @@ class Artifacts:
             keep=keep,
             disk_bytes=size(disk) if disk else None,
         )
-        return await cleaning.clean(self._store, limits, dry=dry)
+        return await cleaning.clean(self._store, limits, dry=dry, merged_only=merged_only)
 
 
 def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:

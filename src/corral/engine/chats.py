@@ -64,7 +64,7 @@ class Chats:
         return notes
 
     def reject(self, name: str, run: str) -> ChatRecord:
-        """Remember that the user does not want the work of a run."""
+        """Remember that the user rejected the work of a run."""
         return self._change(name, lambda found: structs.replace(found, rejected=(*found.rejected, run)))
 
     def drop(self, name: str) -> None:
@@ -87,5 +87,5 @@ def _position(cursor: str | None) -> tuple[float, str]:
         if slash:
             return float(moment), name
     except ValueError:
-        pass
+        pass  # reported below, as any other cursor that cannot be read
     raise BadRequest("this cursor is none of ours", hint="leave it out to begin at the newest")

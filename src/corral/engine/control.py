@@ -1,4 +1,4 @@
-"""What a person wants of a run while it goes on, whichever process drives it: pause, go on, steer, condense."""
+"""Orders of users for a run in any process: pause, resume, steer, condense."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Noted
 from corral.model.money import HaltReport, NotStopped
-from corral.model.request import check_name
+from corral.model.run import check_name
 from corral.store.interface import Store
 
-REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
+REST_SECONDS = 15.0  #: how long its agents may take to end, before that is reported instead
 HALT_SECONDS = 30.0  #: how long a halt waits: a lease of 15 s, then the end of what it takes over
 MOST_AT_ONCE = 16  #: runs that a halt ends itself
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
@@ -42,12 +42,12 @@ class Control:
         return run
 
     async def pause(self, name: str, node: str | None, by: str) -> str:
-        """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""
+        """Let a run, or a node of it, rest; what is at work ends so that it can be continued."""
         run = self._store.find(name)
         if self._store.run(run).status not in OPEN:
             raise BadRequest(f"run {run} is over: {self._store.run(run).status}", hint="see `corral ls`")
         self._check_node(run, node)
-        if self._active_runs.is_orphaned(run):
+        if self._active_runs.is_left(run) and (node is not None or self._fence_off(run)):
             with self._store.transaction():
                 if node is None:
                     self._store.move_run(run, "paused", f"paused by {by}", None)
@@ -64,14 +64,14 @@ class Control:
         return answer or "it is paused as soon as its process hears of it"
 
     async def unpause(self, name: str, node: str, by: str) -> str:
-        """Let a paused node go on."""
+        """Let a paused node continue."""
         run = self._store.find(name)
         self._check_node(run, node)
-        if self._active_runs.is_orphaned(run):
+        if self._active_runs.is_left(run):
             self._store.move_node(run, NodeState(id=node))
-            return f"`{node}` goes on with the run: corral resume {run}"
+            return f"`{node}` continues with the run: corral resume {run}"
         answer = await self._answer(run, self.order(run, "unpause", by, node))
-        return answer or "it goes on as soon as its process hears of it"
+        return answer or "it continues as soon as its process reads the order"
 
     async def steer(self, name: str, text: str, by: str) -> str:
         """Tell the agents of a run something while they work; return what became of it, in words."""
@@ -84,20 +84,20 @@ class Control:
         order = self.order(run, "steer", by, text)
         if (answer := await self._answer(run, order)) is not None:
             return answer
-        if self._active_runs.is_orphaned(run) or record.status == "limited":
-            return f"kept: it is told when run {run} goes on (corral resume {run})"
-        return "kept: it is told at the next turn"
+        if self._active_runs.is_left(run) or record.status == "limited":
+            return f"kept: the agent gets it when run {run} is resumed (corral resume {run})"
+        return "kept: the agent gets it at the next turn"
 
     async def condense(self, name: str, by: str) -> str:
-        """Have the agents of a run go on in fresh sessions from summaries; return what became of it, in words."""
+        """Have the agents of a run continue in fresh sessions from summaries; return what became of it, in words."""
         run = self._store.find(name)
-        if self._store.run(run).status not in OPEN or self._active_runs.is_orphaned(run):
+        if self._store.run(run).status not in OPEN or self._active_runs.is_left(run):
             raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
         order = self.order(run, "condense", by)
         return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
 
     def order(self, run: str, verb: str, by: str, text: str = "") -> int:
-        """Store what a person wants of a run; who drives it elsewhere is woken by that, here it is told."""
+        """Store a user's order for a run; another process that drives the run wakes up from it, this one acts on it."""
         order = self._store.order(run, verb, by, time.time(), text)
         self._active_runs.poke(run)
         return order
@@ -132,7 +132,8 @@ class Control:
     def _idle(self, run: str) -> bool:
         """Return whether nothing of a run can be at work: it waits or rests, and no process drives it."""
         record = self._store.run(run)
-        return run_status.is_orphaned(record.owner) and not run_status.is_lost(record.status, record.owner)
+        lost = run_status.is_lost(record.status, record.owner, record.lease_until)
+        return run_status.is_left(record, time.time()) and not lost
 
     def waits_for(self, run: str, order: int) -> str:
         """Say what a user waits for who has ordered a run to stop, and how to wait no longer."""
@@ -151,8 +152,16 @@ class Control:
         if node is not None and node not in names:
             raise BadRequest(f"run {run} has no node `{node}`", hint=f"it has {', '.join(names[:20])}")
 
+    def _fence_off(self, run: str) -> bool:
+        """Take a run from an owner elsewhere that is silent, so that it changes nothing any more if it comes back."""
+        if not self._active_runs.is_orphaned(run):
+            if not self._active_runs.take_over(run):
+                return False
+            self._active_runs.disown(run)
+        return True
+
     async def _at_rest(self, run: str) -> Status:
-        """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
+        """Wait until what is at work in a run that pauses has ended, if it does soon; return the state of it."""
         bell, until = self._store.watch(), time.monotonic() + REST_SECONDS
         try:
             while (status := self._store.status(run)) in run_status.ACTIVE_STATUSES and time.monotonic() < until:
@@ -166,7 +175,7 @@ class Control:
         self._active_runs.poke(run)
         bell, until = self._store.watch(), time.monotonic() + ANSWER_SECONDS
         try:
-            while time.monotonic() < until and not self._active_runs.is_orphaned(run):
+            while time.monotonic() < until and not self._active_runs.is_left(run):
                 answer = self._store.order_answer(order)
                 if answer is not None:
                     return answer

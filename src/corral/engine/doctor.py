@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and the command that mends it."""
+"""What is installed, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from corral.machines import programs
 from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, locate_agent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import BadRequest, CorralError, Untrusted
-from corral.world import machine_limits, process
-from corral.world.git import repository
-from corral.world.process import ProcessStart
+from corral.world import machine_limits
+from corral.world.git.command import version as git_version
 from corral.world.sandbox import program_files
-from corral.world.sandbox.probe import ProbeResult, default_level, is_at_least, probe
+from corral.world.sandbox.probe import ProbeResult, default_level, is_at_least, probe, try_start
+from corral.world.workspace import kinds
 
-VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
 DEFAULT_AGENT = "claude"  #: where settings name none
+FIRST_RUN = 'corral run "..."'
 BUILT_IN = "built in"  #: an agent that only plays a file
 
 
@@ -62,7 +62,7 @@ class DoctorPart(Struct, frozen=True, kw_only=True):
 
 class Doctor(Struct, frozen=True, kw_only=True):
     ok: bool
-    ready: bool  #: the default agent can start: it is installed, and a key or login is seen
+    ready: bool  #: the default agent can start: installed, starts in the box, and a key or login is seen
     next: str  #: the one command that helps, or the first run
     why: str = ""  #: it is not ready
     agents: tuple[AgentReport, ...]
@@ -74,7 +74,8 @@ async def examine(context: Context) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(context, strict=False)
     held = await _probe_sandbox(context)
-    parts = [_sandbox(held), await _git(), _store(context), _settings(context), _programs()]
+    workspaces = await _workspaces(context)
+    parts = [_sandbox(held), await _git(), _store(context), workspaces, _settings(context), _programs()]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
@@ -86,6 +87,8 @@ async def examine(context: Context) -> Doctor:
             )
         )
     why, command = _first_step(context, found, parts)
+    if not why:
+        why, command = await _trial(context, found, held)
     return Doctor(
         ok=all(part.ok for part in parts),
         ready=not why,
@@ -102,18 +105,35 @@ def _first_step(context: Context, found: list[AgentReport], parts: list[DoctorPa
     for part in parts:
         if not part.ok and part.name != "agents":
             return f"{part.name}: {part.found}", part.remedy
-    settings = _load(context, strict=False)
-    name = (settings.defaults.agent or DEFAULT_AGENT).partition(":")[0]
+    _, name = _default(context)
     report = next((each for each in found if each.name == name), None) or AgentReport(name=name)
     why = _not_ready(report)
     if not why:
-        return "", 'corral run "..."'
+        return "", FIRST_RUN
     others = [each.name for each in found if each.program != BUILT_IN and not _not_ready(each)]
     if others:
         return why, f'corral run "..." --agent {others[0]}'
     if report.program and report.login == "not seen":
         return why, Path(report.program).name
     return why, report.remedy or "corral agents"
+
+
+def _default(context: Context) -> tuple[Config, str]:
+    settings = _load(context, strict=False)
+    return settings, (settings.defaults.agent or DEFAULT_AGENT).partition(":")[0]
+
+
+async def _trial(context: Context, found: list[AgentReport], held: ProbeResult) -> tuple[str, str]:
+    """Start the default agent's program in the box, as a run would; return what it complains of, and what helps."""
+    settings, name = _default(context)
+    report, facts = next(each for each in found if each.name == name), locate_agent(name, settings)[0].facts
+    if not facts.version or held.level == "none" or not report.program or report.program == BUILT_IN:
+        return "", FIRST_RUN
+    wrong = await try_start(Path(report.program), facts.version, held.level, context.home)
+    if not wrong:
+        return "", FIRST_RUN
+    fix = f'name its file: [agents.{name}] program = "..." in {user_file()}; or install it again: {facts.install}'
+    return f"{name} does not start in the box: {wrong}", fix
 
 
 def _not_ready(report: AgentReport) -> str:
@@ -129,30 +149,31 @@ async def list_agents(context: Context, *, strict: bool = True) -> list[AgentRep
     """Report on every agent that can be asked for here; `strict` raises what is wrong with the settings."""
     settings = _load(context, strict=strict)
     named = agents.names(settings.agents)
-    found = [await _agent(name, settings) for name in named if not name.startswith("acp:")]
-    told = {report.program: report.version for report in found}
-    spoken = [await _agent(name, settings, told) for name in named if name.startswith("acp:")]
+    found = [await report_agent(name, settings) for name in named if not name.startswith("acp:")]
+    versions = {report.program: report.version for report in found}
+    spoken = [await report_agent(name, settings, versions) for name in named if name.startswith("acp:")]
     found += [report for report in spoken if report.program or report.name in settings.agents]
     held = [name.removeprefix("agents.") for name in settings.untrusted if name.startswith("agents.")]
     return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
 
 
-def installed_names(context: Context, folder: Path) -> list[str]:
-    """Return the agents whose programs lie on this machine, by name; no program is started to find out."""
+def installed_logins(context: Context, folder: Path) -> dict[str, str]:
+    """Return the agents whose programs lie on this machine, with their logins; no program is started to find out."""
     settings = context.settings.load(folder)
-    return [name for name in agents.names(settings.agents) if _is_installed(name, settings)]
+    found = {name: _installed_login(name, settings) for name in agents.names(settings.agents)}
+    return {name: login for name, login in found.items() if login}
 
 
-def _is_installed(name: str, settings: Config) -> bool:
+def _installed_login(name: str, settings: Config) -> str:
     try:
         agent, profile = locate_agent(name, settings)
-        programs = agent.facts.programs
+        resolved, programs = ResolvedAgent(name, agent, profile, {}), agent.facts.programs
         if not programs or programs[0] in PLAYERS:
-            return False
-        ResolvedAgent(name, agent, profile, {}).program(profile.program or programs[0])
+            return ""
+        resolved.program(profile.program or programs[0])
     except CorralError:
-        return False
-    return True
+        return ""
+    return _login(resolved)
 
 
 def _load(context: Context, *, strict: bool) -> Config:
@@ -168,8 +189,10 @@ def _load(context: Context, *, strict: bool) -> Config:
         return Config()  # what is wrong is said under `settings`
 
 
-async def _agent(name: str, settings: Config, told: Mapping[str | None, str | None] | None = None) -> AgentReport:
-    """Report on one agent; `told` holds versions that are known, for one program may be several agents."""
+async def report_agent(
+    name: str, settings: Config, versions: Mapping[str | None, str | None] | None = None
+) -> AgentReport:
+    """Report on one agent; `versions` has the known ones, for several agents may be one program."""
     try:
         agent, profile = locate_agent(name, settings)
     except CorralError as error:
@@ -197,8 +220,8 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
         program = resolved.program(profile.program or facts.programs[0])
     except CorralError as error:
         return structs.replace(report, login="-", remedy=error.hint)
-    known = told or {}
-    version = known[str(program)] if str(program) in known else await _version(program, facts.version)
+    known = versions or {}
+    version = known[str(program)] if str(program) in known else await program_files.ask_version(program, facts.version)
     node = f" ({NODE})" if facts.install.startswith("npm ") else ""
     old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest{node}"
     remedy = old if version and _is_older(version, facts.oldest) else ""
@@ -206,7 +229,7 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
 
 
 def _is_older(version: str, oldest: str) -> bool:
-    """Compare as people do, number by number; what is no number is left out."""
+    """Compare as users do, number by number; what is no number is left out."""
 
     def numbers(text: str) -> list[int]:
         return [int(part) for part in re.findall(r"\d+", text.partition("-")[0])]
@@ -216,22 +239,7 @@ def _is_older(version: str, oldest: str) -> bool:
 
 async def version_of(name: str, settings: Config) -> str | None:
     """Ask an agent's program for its version; None where it cannot be asked."""
-    return (await _agent(name, settings)).version
-
-
-async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
-    if not arguments:
-        return None
-    env = {"PATH": os.pathsep.join([str(program.parent), *program_files.SYSTEM_PATH]), "HOME": "/nonexistent"}
-    try:
-        finished = await process.run(ProcessStart(argv=[str(program), *arguments], env=env), timeout=20)
-    except CorralError:
-        return None
-    told = finished.out.decode(errors="replace").strip()
-    number = VERSION.search(told)
-    if finished.code != 0 or not told:
-        return None
-    return number.group() if number else told.split()[0]
+    return (await report_agent(name, settings)).version
 
 
 def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:
@@ -252,7 +260,7 @@ def _login(resolved: ResolvedAgent) -> str:
 
 
 async def _probe_sandbox(context: Context) -> ProbeResult:
-    """Ask anew, whatever is remembered: something may just have been mended, or broken."""
+    """Ask anew, whatever is remembered: something may just have been fixed, or broken."""
     with contextlib.suppress(OSError):  # then nothing is remembered; the store says why
         context.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     remembered, anew = context.home / "probe.json", context.home / f"probe-{os.getpid()}.json"
@@ -281,6 +289,13 @@ def _sandbox(held: ProbeResult) -> DoctorPart:
     )
 
 
+async def _workspaces(context: Context) -> DoctorPart:
+    kind = _load(context, strict=False).setup.kind
+    with contextlib.suppress(OSError):
+        return DoctorPart(name="workspaces", ok=True, found=await kinds.choice(kind, context.home))
+    return DoctorPart(name="workspaces", ok=True, found="clone: the state folder cannot be written to")
+
+
 def _programs() -> DoctorPart:
     """Look for the engines of code mode; without them all else works."""
     found: list[str] = []
@@ -295,7 +310,7 @@ def _programs() -> DoctorPart:
 
 async def _git() -> DoctorPart:
     try:
-        return DoctorPart(name="git", ok=True, found=".".join(map(str, await repository.version())))
+        return DoctorPart(name="git", ok=True, found=".".join(map(str, await git_version())))
     except CorralError as error:
         return DoctorPart(name="git", ok=False, found=str(error), remedy=error.hint)
 

@@ -7,18 +7,21 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, structs
 
+from corral.config import paths
 from corral.model.errors import BadRequest
 from corral.rules.editors.commented_json import Unmergeable
+from corral.rules.editors.editors import EDITORS, Editor
 from corral.rules.editors.files import EditorFile
-from corral.rules.editors.known import EDITORS, Editor
-from corral.rules.editors.own_files import PLUGIN
-from corral.world.git.repository import top_folder
+from corral.rules.editors.own_files import PLUGIN, vsix_parts
+from corral.world.git.discovery import top_folder
 
 State = Literal["absent", "differs", "current", "written", "merged", "unchanged"]
 NAMES = tuple(each.name for each in EDITORS)
@@ -67,7 +70,7 @@ def report(name: str, folder: Path) -> EditorReport:
     editor = _find(name)
     command = own_command()
     files = tuple(
-        FileReport(path=str(path), state=_state(path, file), content=file.shown)
+        FileReport(path=str(path), state=_state(path, file), content=file.new_text)
         for path, file in _places(editor.files(command), folder)
     )
     return _report(editor, command, files)
@@ -78,7 +81,7 @@ def write(name: str, folder: Path) -> EditorReport:
     editor = _find(name)
     command = own_command()
     texts = [
-        (path, file, before, _joined(path, file, before))
+        (path, file, before, _join_entries(path, file, before))
         for path, file in _places(editor.files(command), folder)
         for before in [_read(path)]
         if NO_IDE not in path.parts
@@ -86,13 +89,17 @@ def write(name: str, folder: Path) -> EditorReport:
     files: list[FileReport] = []
     for path, file, before, text in texts:
         if text == before:
-            files.append(FileReport(path=str(path), state="unchanged", content=file.shown))
+            files.append(FileReport(path=str(path), state="unchanged", content=file.new_text))
             continue
         backup = _back_up(path) if before is not None else None
         _replace(path, text)
         state: State = "written" if before is None else "merged"
-        files.append(FileReport(path=str(path), state=state, content=file.shown, backup=backup))
-    return _report(editor, command, tuple(files))
+        files.append(FileReport(path=str(path), state=state, content=file.new_text, backup=backup))
+    found = _report(editor, command, tuple(files))
+    if not editor.archive:
+        return found
+    archive = _pack_extension(plugin_folder(name), paths.home() / editor.archive)
+    return structs.replace(found, notes=(*found.notes, editor.install.format(archive)))
 
 
 def _report(editor: Editor, command: tuple[str, ...], files: tuple[FileReport, ...]) -> EditorReport:
@@ -106,6 +113,21 @@ def _find(name: str) -> Editor:
     if found is None:
         raise BadRequest(f"there is no editor `{name[:100]}`", hint=f"one of {', '.join(NAMES)}")
     return found
+
+
+def _pack_extension(folder: Path, archive: Path) -> Path:
+    """Pack the extension as VS Code installs it: a zip with a manifest; the same files give the same bytes."""
+    package = msgspec.json.decode((folder / "package.json").read_bytes())
+    parts = {name: text.encode() for name, text in vsix_parts(package, package["engines"]["vscode"]).items()}
+    sources = [each for each in sorted(folder.rglob("*")) if each.is_file()]
+    parts |= {f"extension/{each.relative_to(folder).as_posix()}": each.read_bytes() for each in sources}
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    new = archive.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(new, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    new.replace(archive)
+    return archive
 
 
 # --- places
@@ -122,7 +144,12 @@ def _places(files: Sequence[EditorFile], folder: Path) -> Iterator[tuple[Path, E
             for ide in _jetbrains_folders(config):
                 yield ide / rest, filled
             continue
-        place = {"~": Path.home(), "{config}": config, "{emacs}": _emacs_folder(config)}.get(start)
+        place = {
+            "~": Path.home(),
+            "{config}": config,
+            "{code}": _code_folder(config),
+            "{emacs}": _emacs_folder(config),
+        }.get(start)
         path = place / rest if place else top / file.path
         if place is None and not path.resolve().is_relative_to(top):
             raise BadRequest(f"{path} leads out of the repository", hint="it is a link: remove it")
@@ -134,6 +161,10 @@ def _jetbrains_folders(config: Path) -> list[Path]:
     base = Path.home() / "Library" / "Application Support" if sys.platform == "darwin" else config
     found = [each for each in (base / "JetBrains").glob("*20??.*") if each.is_dir()]
     return sorted(found) or [base / "JetBrains" / NO_IDE]
+
+
+def _code_folder(config: Path) -> Path:
+    return (Path.home() / "Library" / "Application Support" if sys.platform == "darwin" else config) / "Code"
 
 
 def _emacs_folder(config: Path) -> Path:
@@ -158,9 +189,9 @@ def _read(path: Path) -> str | None:
         raise BadRequest(f"{path} is not UTF-8", hint="nothing was written") from error
 
 
-def _joined(path: Path, file: EditorFile, before: str | None) -> str:
+def _join_entries(path: Path, file: EditorFile, before: str | None) -> str:
     try:
-        return file.joined(before)
+        return file.join(before)
     except Unmergeable as error:
         raise BadRequest(f"{path}: {error}", hint="correct it first; nothing was written") from error
 
@@ -170,7 +201,7 @@ def _state(path: Path, file: EditorFile) -> State:
         before = _read(path)
         if before is None:
             return "absent"
-        if file.joined(before) == before:
+        if file.join(before) == before:
             return "current"
     return "differs"
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.engine.context import Context, Say, Vet
-from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
 from corral.model.errors import BadRequest, StoreTrouble, during_run
 from corral.model.events import RunEvent
@@ -25,18 +24,20 @@ if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
     from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
-    from corral.engine.callbacks import Callbacks
     from corral.engine.chats import Chats
     from corral.engine.control import Control
     from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.first_settings import FirstSettings, FoundSettings, SettingsAnswers
     from corral.engine.follow import Follows
     from corral.engine.inbox.inbox import Inbox
+    from corral.engine.inbox.remote_answers import RemoteAnswers
     from corral.engine.issue_watch import IssueWatch
+    from corral.engine.linear_delegations import Delegations
     from corral.engine.machine_reports import MachineReport
     from corral.engine.memory import Memory
     from corral.engine.merge.api import Merges
     from corral.engine.planner import Planner
+    from corral.engine.planning.explain import ExplainedKind, Explanation
     from corral.engine.planning.requests import Requests
     from corral.engine.programs import Programs
     from corral.engine.queue.run_queue import RunQueue
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from corral.engine.tokens import Access
     from corral.engine.tools import Tools
     from corral.engine.views.history import History
-    from corral.engine.webhooks import Webhooks
+    from corral.engine.webhooks import Callbacks, Webhooks
     from corral.model.events import Listener
     from corral.model.merge import MergeRecord, MergeRequest
 
@@ -81,6 +82,11 @@ class Engine:
     @property
     def _store(self) -> Store:
         return self._context.store
+
+    def _document(self, run: str) -> Run:
+        from corral.engine.views import run_document  # noqa: PLC0415 -- a list of runs needs none
+
+        return run_document.build(self._store, run)
 
     def begin_store(self) -> None:
         """Begin a new store where one is missing, although earlier runs left folders there."""
@@ -136,7 +142,7 @@ class Engine:
     @property
     def callbacks(self) -> Callbacks:
         """What runs owe to web addresses."""
-        from corral.engine.callbacks import Callbacks  # noqa: PLC0415
+        from corral.engine.webhooks import Callbacks  # noqa: PLC0415
 
         return Callbacks(self._store)
 
@@ -149,7 +155,7 @@ class Engine:
 
     @cached_property
     def control(self) -> Control:
-        """What people want of runs that go on."""
+        """Orders for runs that are not over."""
         from corral.engine.control import Control  # noqa: PLC0415
 
         return Control(self._context, self, self.active_runs, self.money)
@@ -173,7 +179,7 @@ class Engine:
         """What happened: runs and events."""
         from corral.engine.views.history import History  # noqa: PLC0415
 
-        return History(self._context, self.active_runs)
+        return History(self._context, lambda: self.active_runs)
 
     @property
     def issues(self) -> IssueWatch:
@@ -181,6 +187,13 @@ class Engine:
         from corral.engine.issue_watch import IssueWatch  # noqa: PLC0415
 
         return IssueWatch(self._context, self.requests, self, self.active_runs, self._merge)
+
+    @cached_property
+    def delegations(self) -> Delegations:
+        """Issues that users of Linear delegate to Corral."""
+        from corral.engine.linear_delegations import Delegations  # noqa: PLC0415
+
+        return Delegations(self._context, self.triggers, self.inbox, self)
 
     @property
     def memory(self) -> Memory:
@@ -205,14 +218,21 @@ class Engine:
 
     @cached_property
     def inbox(self) -> Inbox:
-        """What waits for a person."""
+        """What waits for a user."""
         from corral.engine.inbox.inbox import Inbox  # noqa: PLC0415
 
         return Inbox(self._context, self, self.active_runs, self.merges, self.money)
 
     @cached_property
+    def remote_answers(self) -> RemoteAnswers:
+        """Answers by links and from chats."""
+        from corral.engine.inbox.remote_answers import RemoteAnswers  # noqa: PLC0415
+
+        return RemoteAnswers(self._store, self.inbox)
+
+    @cached_property
     def merges(self) -> Merges:
-        """How work lands, and is taken back."""
+        """How work merges, and is taken back."""
         from corral.engine.merge.api import Merges  # noqa: PLC0415
 
         return Merges(self._context, self, self.active_runs, self._take_choice)
@@ -233,7 +253,7 @@ class Engine:
 
     @cached_property
     def requests(self) -> Requests:
-        """What people ask for, until it is a run."""
+        """Requests of users, until they are runs."""
         from corral.engine.planning.requests import Requests  # noqa: PLC0415
 
         return Requests(self._context, self.money, lambda: self.active_runs.stopping)
@@ -293,7 +313,7 @@ class Engine:
         return self._store.find(name)
 
     def show(self, name: str) -> Run:
-        return run_document.build(self._store, self._store.find(name))
+        return self._document(self._store.find(name))
 
     def is_active(self, name: str) -> bool:
         """Tell whether some process drives a run."""
@@ -311,17 +331,27 @@ class Engine:
 
         return await doctor.list_agents(self._context, strict=strict)
 
+    async def explain(self, kind: ExplainedKind, name: str, folder: Path) -> Explanation:
+        """Say what an agent, a role or a flow is, where it comes from, and what it would do."""
+        from corral.engine.planning import explain  # noqa: PLC0415
+
+        if kind == "agent":
+            return await explain.explain_agent(self._context, name, folder)
+        if kind == "role":
+            return explain.explain_role(self._context, name, folder)
+        return explain.explain_flow(self._context, name, folder)
+
     async def list_machines(self, names: Sequence[str] = ()) -> list[MachineReport]:
         """Report on the machines of the user's settings, each asked now."""
         from corral.engine import machine_reports  # noqa: PLC0415
 
         return await machine_reports.list_machines(self._context, names)
 
-    def installed_agents(self, folder: Path) -> list[str]:
-        """Return the agents whose programs lie on this machine, by name; no program is started to find out."""
+    def installed_agents(self, folder: Path) -> dict[str, str]:
+        """Return the agents whose programs lie on this machine, with their logins; no program is started for it."""
         from corral.engine import doctor  # noqa: PLC0415
 
-        return doctor.installed_names(self._context, folder)
+        return doctor.installed_logins(self._context, folder)
 
     async def look_for_settings(self, folder: Path) -> FoundSettings:
         """Return what suits a repository on this machine, and what is set already."""
@@ -349,78 +379,80 @@ class Engine:
         expiry.end_due(self._store, run)
         return run
 
-    # --- submit, drive, stop, go on
+    # --- submit, drive, stop, continue
 
     async def submit(self, request: Request, say: Say = _ignore_text) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         return await self.requests.submit(request, say)
 
     async def execute(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
-        """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
+        """Carry a run out to its end in this process; a patient one waits for users, others leave the run to them."""
         with during_run():
             async with self._calling_back(run):
                 await self.active_runs.execute_owned(run, listen, patient=patient)
                 await self.merges.merge_automatically(run, listen)
             if self._store.review.of_run(run):
                 await self.review.refresh(run)
-            return run_document.build(self._store, run)
+            return self._document(run)
 
     def _calling_back(self, run: str) -> AbstractAsyncContextManager[None]:
         return self.callbacks.during(run) if self._store.run(run).plan.calls_back else nullcontext()
 
     async def stop(self, name: str, by: str, say: Say = _ignore_text, *, force: bool = False) -> Run:
-        """Stop a run, whoever owns it, and wait until it is over and its work is saved.
+        """Stop a run of any process, and wait until it is over and its work is saved.
 
         An owner that does not answer loses the run when its lease is out, with force at once; then it is stopped here.
         """
         run = self._with_expiry(name)
         if self._store.run(run).status not in OPEN:
-            return run_document.build(self._store, run)
+            return self._document(run)
         await self.active_runs.wait_until_unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
-        started, told = time.monotonic(), False
+        started, warned = time.monotonic(), False
         bell = self._store.watch()
         try:
             while self._store.run(run).status in OPEN:
                 if run not in self.active_runs and self.active_runs.take_over(run, force=force):
                     self.control.order(run, "stop", by)  # its owner may have taken the first one
                     return await self.execute(run, _ignore_event)
-                if not told and time.monotonic() - started > PATIENCE_SECONDS and run not in self.active_runs:
+                if not warned and time.monotonic() - started > PATIENCE_SECONDS and run not in self.active_runs:
                     say(self.control.waits_for(run, order))
-                    told = True
+                    warned = True
                 await bell.listen(0.5)
         finally:
             bell.close()
-        return run_document.build(self._store, run)
+        return self._document(run)
 
     async def resume(self, name: str, listen: Listener, *, patient: bool = False, force: bool = False) -> Run:
-        """Go on with a run whose process is gone."""
+        """Continue a run whose process is gone."""
         from corral.engine.planning import redo  # noqa: PLC0415
+        from corral.engine.verify import finish_clean_up  # noqa: PLC0415
 
         run = self._store.find(name)
         record = self._store.run(run)
         if record.status in redo.PARKED:
             redo.wake_up(self._store, run)
-        elif record.status == "done" and record.plan.merge == "auto":
-            await self.merges.merge_automatically(run, listen)  # it was cut off between its end and its landing
-            return run_document.build(self._store, run)
-        elif record.status not in OPEN:
+        elif record.status not in OPEN:  # it may have been cut off between its end and its clean-up or its merging
+            await finish_clean_up(record.plan, self.home, self._store.attempts(run))
+            if record.status == "done" and record.plan.merge == "auto":
+                await self.merges.merge_automatically(run, listen)
+                return self._document(run)
             again = (
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
             )
             raise BadRequest(f"run {run} is over: {record.status}", hint=again)
         self.active_runs.unblock(force=force)
-        self.active_runs.own(run, force=force)
+        await self.active_runs.own(run, force=force)
         return await self.execute(run, listen, patient=patient)
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
-        """Go on with a run by a flow file that was changed."""
+        """Continue a run by a flow file that was changed."""
         from corral.engine.planning import redo, submit  # noqa: PLC0415
 
         run = self._store.find(name)
         request = structs.replace(request, repo=self._store.run(run).plan.repo)
         flow = (await submit.prepare(request, self.home, self.requests.track_records)).plan.flow
-        self.active_runs.own(run)
+        await self.active_runs.own(run)
         redo.apply_changed_flow(self._store, run, flow, say)
         return await self.execute(run, listen, patient=patient)
 
@@ -429,26 +461,42 @@ class Engine:
     ) -> Run:
         """Send all open comments to the agent of an attempt; its answer is a new attempt of the same node."""
         run = await self.open_revision(name, text, attempt, by)
-        self.active_runs.own(run)
+        await self.active_runs.own(run)
         return await self.execute(run, listen, patient=patient)
 
     async def open_revision(self, name: str, text: str, attempt: str | None, by: str) -> str:
         """Store a revision, for `resume` to carry out; return the run."""
         run = self._with_expiry(name)
         self.review.refuse_open(run)
-        self.active_runs.own(run)
+        await self.active_runs.own(run)
         try:
             await self.review.begin(run, text, attempt, by)
         finally:
             self.active_runs.disown(run)
         return run
 
+    async def attach(self, name: str, attempt: str | None, by: str, listen: Listener) -> Run:
+        """Let the user of this terminal work in an attempt's agent by hand; the result is a new attempt."""
+        from corral.world.terminal import UserTerminal  # noqa: PLC0415
+
+        run = self._with_expiry(name)
+        self.review.refuse_open(run)
+        terminal = UserTerminal.of_this_process()
+        await self.active_runs.own(run)
+        try:
+            await self.review.begin_by_hand(run, attempt, by)
+        except BaseException:
+            self.active_runs.disown(run)
+            raise
+        self.active_runs.terminal = terminal
+        return await self.execute(run, listen)
+
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""
         from corral.engine.planning import redo  # noqa: PLC0415
 
         run = self._with_expiry(name)
-        self.active_runs.own(run)
+        await self.active_runs.own(run)
         redo.redo_nodes(self._store, run, node, say)
         return await self.execute(run, listen, patient=patient)
 
@@ -457,7 +505,7 @@ class Engine:
         from corral.engine.planning import redo  # noqa: PLC0415
 
         run = self._with_expiry(name)
-        self.active_runs.own(run)
+        await self.active_runs.own(run)
         redo.redo_nodes(self._store, run, node, say)
         await self.active_runs.detach(run)
         return run

@@ -23,7 +23,7 @@ from corral.model.errors import BadRequest
 from corral.rules.flows.tree import MOST_CHARACTERS, UnreadableYaml
 from corral.rules.text import agents_yaml
 from corral.rules.text.agents_yaml import AgentList
-from corral.world.git.repository import top_folder
+from corral.world.git.discovery import top_folder
 
 MOST_BYTES = 200_000  #: of a file that is read to tell checks
 TABLE = re.compile(r"^\s*\[\s*defaults\s*\][^\n]*\n?", re.MULTILINE)
@@ -273,7 +273,7 @@ def import_agents(path: Path, like: str) -> ImportedAgents:
 
 
 def add(imported: ImportedAgents) -> Path:
-    """Append them to the person's settings, if none is there already; return that file."""
+    """Append them to the user's settings, if none is there already; return that file."""
     path = user_file()
     taken = [name for name in imported.names if name in loader.load(None).agents]
     if taken:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from corral.attempt.repositories import load_forge_settings
 from corral.engine.context import Context, Driver, LocalRuns, Say
 from corral.engine.planning.requests import Requests
-from corral.engine.views import run_document, run_status
+from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run, winner
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Listener
@@ -24,14 +24,14 @@ from corral.world.forge.client import ForgeRefusal
 from corral.world.forge.finding import forge_at
 from corral.world.forge.forge import Forge
 from corral.world.forge.remotes import place_of, push_remote
-from corral.world.git.repository import discover
+from corral.world.git.discovery import discover
 
 Merge = Callable[[MergeRequest, Say], Awaitable[MergeRecord]]
 SLICE_SECONDS = 0.5
 MOST_WORDS = 1500
 
 
-class Watch(Struct, frozen=True, kw_only=True):
+class WatchOrder(Struct, frozen=True, kw_only=True):
     """What is watched, and what is done with each issue."""
 
     request: Request  #: without the issue
@@ -54,7 +54,7 @@ class IssueWatch:
     def _store(self) -> Store:
         return self._context.store
 
-    async def keep(self, watch: Watch, every_seconds: float) -> None:
+    async def keep(self, watch: WatchOrder, every_seconds: float) -> None:
         """Look again and again until this process is to stop; what passes by itself is waited for."""
         bell = self._store.watch()
         try:
@@ -73,28 +73,30 @@ class IssueWatch:
         finally:
             bell.close()
 
-    async def look(self, watch: Watch) -> WatchedIssues:
+    async def look(self, watch: WatchOrder) -> WatchedIssues:
         """Finish what was begun, then begin what is new, one after another."""
         forge = await self._forge(watch.request)
         repository = f"{forge.place.host}/{forge.place.path}"
         done = [
-            await self._finish(each, forge, watch)
+            (await self._apart(each, self._finish(each, forge, watch), watch))[0]
             for each in self._store.forge.issue_work(repository)
-            if each.run and not each.told
+            if each.run and not each.reported
         ]
         tag = f"issues {repository} {watch.label}"
-        found = await forge.labelled(watch.label, self._store.queue.value(tag) or "")
+        found = await forge.labelled_issues(watch.label, self._store.queue.value(tag) or "")
         known = {each.number: each for each in self._store.forge.issue_work(repository)}
+        all_good = True
         for number, url in found.numbers:
             if self._local_runs.stopping:
                 return WatchedIssues(repository=repository, label=watch.label, work=tuple(done))
             before = known.get(number)
-            if before is None or before.run is None:
+            if before is None or before.run is None or (before.reported and before.empty):
                 work = IssueWork(repository=repository, number=number, url=url, label=watch.label)
-                work = await self._begin(work, before, forge, watch)
+                work, good = await self._apart(before or work, self._begin(work, before, forge, watch), watch)
+                all_good = all_good and good
                 if work != before:
                     done.append(work)
-        if not found.unchanged and found.etag:
+        if not found.unchanged and found.etag and all_good:
             self._store.queue.set_value(tag, found.etag)  # only now: what was cut off is found again
         return WatchedIssues(repository=repository, label=watch.label, unchanged=found.unchanged, work=tuple(done))
 
@@ -111,34 +113,43 @@ class IssueWatch:
         if forge is None:
             raise BadRequest("the remote is no forge whose issues can be read", hint='config.toml: [forge] kind = "…"')
         if not forge.client.may_write:
-            raise BadRequest(
-                f"{forge.place.host}: results cannot be told without a token", hint=forge.client.token_hint()
-            )
+            raise BadRequest(f"{forge.place.host}: reporting results needs a token", hint=forge.client.token_hint())
         return forge
 
     # --- one issue
 
-    async def _begin(self, work: IssueWork, before: IssueWork | None, forge: Forge, watch: Watch) -> IssueWork:
+    async def _apart(self, work: IssueWork, step: Awaitable[IssueWork], watch: WatchOrder) -> tuple[IssueWork, bool]:
+        """Do what is next for one issue; its trouble is its own, and it is tried again at the next look."""
+        try:
+            return await step, True
+        except CorralError as error:
+            if isinstance(error, ForgeRefusal) and (error.passes or error.status == 401):
+                raise  # that is not about one issue
+            stored = {each.number: each for each in self._store.forge.issue_work(work.repository)}
+            return self._save(stored.get(work.number, work), f"to be tried again: {error}", watch), False
+
+    async def _begin(self, work: IssueWork, before: IssueWork | None, forge: Forge, watch: WatchOrder) -> IssueWork:
         """Start the run of an issue, if the one who set its label may push; say so if not, once."""
-        who = await forge.labelled_by(work.number, work.label)
+        label = await forge.labelled_by(work.number, work.label)
+        if before and before.run and label.times <= before.times:
+            return before
+        who, work = label.by, structs.replace(work, by=label.by, times=label.times)
         if not who or not await forge.may_write(who):
             words = f"the label `{work.label}` was set by {who or 'an unknown user'}, who has no write access"
-            if before and before.by == who:
+            if before and before.by == who and before.reported and not before.run:
                 return before
-            work = structs.replace(work, by=who, reason=f"ignored: {words}", told=True)
-            self._store.forge.put_issue_work(work)
-            watch.say(f"#{work.number} {work.reason}")
             await self._say(forge, work, f"Corral ignores this issue: {words}.")
-            return work
+            return self._save(work, f"ignored: {words}", watch, reported=True)
         asked = structs.replace(watch.request, issue=work.url)
-        ticket = Ticket(by=watch.by, key=f"issue {work.repository}#{work.number} {work.label}")
+        key = f"issue {work.repository}#{work.number} {work.label}"
+        ticket = Ticket(by=watch.by, key=f"{key} {work.times}" if before and before.run else key)
         run = self._requests.before(asked, ticket) or await self._requests.enqueue(asked, ticket, watch.say)
-        work = structs.replace(work, by=who, run=run, reason="at work")
+        work = structs.replace(work, run=run, reason="at work")
         self._store.forge.put_issue_work(work)
         watch.say(f"#{work.number}, labelled by {who}: run {run}")
         return await self._finish(work, forge, watch)
 
-    async def _finish(self, work: IssueWork, forge: Forge, watch: Watch) -> IssueWork:
+    async def _finish(self, work: IssueWork, forge: Forge, watch: WatchOrder) -> IssueWork:
         """Drive a run to its end, and tell its result: by a pull request, or in the issue."""
         name = work.run or ""
         await self._drive(name, watch)
@@ -156,20 +167,22 @@ class IssueWatch:
                 await self._say(
                     forge, work, f"Corral has a result that conflicts with the branch, in {files}. Run `{name}`."
                 )
-                return self._save(work, f"run {name} conflicts with the branch", watch, told=True)
-            return self._save(work, f"pull request {record.url}", watch, told=True)
+                work = structs.replace(work, empty=True)
+                return self._save(work, f"run {name} conflicts with the branch", watch, reported=True)
+            return self._save(work, f"pull request {record.url}", watch, reported=True)
         await self._say(forge, work, _nothing(run))
-        return self._save(work, f"nothing changed: run {name} is {run.status}", watch, told=True)
+        work = structs.replace(work, empty=True)
+        return self._save(work, f"nothing changed: run {name} is {run.status}", watch, reported=True)
 
-    async def _drive(self, run: str, watch: Watch) -> None:
-        """See a run to its end, here or by whoever drives it; one that waits for the user is left to them."""
+    async def _drive(self, run: str, watch: WatchOrder) -> None:
+        """See a run to its end, here or in the process that drives it; one that waits for the user is left to them."""
         bell = self._store.watch()
         try:
             while self._store.run(run).status in OPEN and not self._local_runs.stopping:
-                record = self._store.run(run)
-                if record.status in ("waiting", "paused") and run_status.is_orphaned(record.owner):
+                left = self._local_runs.is_left(run)
+                if left and self._store.run(run).status in ("waiting", "paused"):
                     return
-                if not run_status.is_orphaned(record.owner):
+                if not left:
                     await bell.listen(SLICE_SECONDS)
                     continue
                 try:
@@ -179,8 +192,8 @@ class IssueWatch:
         finally:
             bell.close()
 
-    def _save(self, work: IssueWork, reason: str, watch: Watch, *, told: bool = False) -> IssueWork:
-        saved = structs.replace(work, reason=reason, told=told)
+    def _save(self, work: IssueWork, reason: str, watch: WatchOrder, *, reported: bool = False) -> IssueWork:
+        saved = structs.replace(work, reason=reason, reported=reported)
         if saved != work:
             watch.say(f"#{work.number}: {reason}")
         self._store.forge.put_issue_work(saved)
@@ -191,7 +204,7 @@ class IssueWatch:
 
 
 def _nothing(run: Run) -> str:
-    """Return what an issue is told of a run that brought nothing."""
+    """Return the comment for an issue whose run changed nothing."""
     last = next((each for node in reversed(run.nodes) for each in reversed(node.attempts)), None)
     why = (last.error.message if last and last.error else None) or run.reason or run.status
     said = last.output if last and isinstance(last.output, str) else ""

@@ -13,11 +13,12 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct, structs
 
-from corral.attempt import artifacts
+from corral.attempt import artifacts, repositories
 from corral.attempt.repositories import repository_of, require
+from corral.config import loader
 from corral.config.paths import is_folder
-from corral.engine import base_pins, client_servers
-from corral.engine.opened_folders import opened_folder
+from corral.engine import client_servers, verify
+from corral.engine.user_folders import opened_folder
 from corral.machines import collect_work
 from corral.machines.host import Host, host_of
 from corral.machines.local import LocalMachine
@@ -30,9 +31,10 @@ from corral.store.interface import Store
 from corral.world.git import checkout_state, hidden_refs, merge_commits, notes, object_cache
 from corral.world.git.hidden_refs import CHECKPOINTS, Snapshot
 from corral.world.git.repository import Repository
-from corral.world.workspace import checkout, held_out
+from corral.world.workspace import checkout, held_out, pool, templates
 
 EXPIRES_DAYS = 30
+NOT_OVER = (*OPEN, "limited")
 RESTORE_SECONDS = 3600.0  #: for collecting what was too much before; the user is there and may stop it
 
 
@@ -49,37 +51,87 @@ class CleanedAttempt(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
-async def clean(store: Store, limits: CleaningLimits, *, dry: bool) -> list[CleanedAttempt]:
-    """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month."""
-    records = {line.run: store.run(line.run) for line in store.list_runs() if line.status not in (*OPEN, "limited")}
+async def clean_by_settings(store: Store) -> list[CleanedAttempt]:
+    """Clean as `[clean]` of the user's settings says, nothing without it; unmerged work stays, without a limit."""
+    asked = loader.cleaning()
+    if asked.older is None and asked.disk is None:
+        return []
+    try:
+        limits = CleaningLimits(
+            older_seconds=rules.age(asked.older) if asked.older is not None else None,
+            disk_bytes=rules.size(asked.disk) if asked.disk is not None else None,
+        )
+    except BadRequest as error:
+        raise BadRequest(f"[clean] {str(error).removeprefix('--')}", hint=error.hint) from error
+    return await clean(store, limits, dry=False, merged_only=True)
+
+
+async def clean(store: Store, limits: CleaningLimits, *, dry: bool, merged_only: bool = False) -> list[CleanedAttempt]:
+    """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month.
+
+    With `merged_only`, attempts stay as they are whose work no branch has, and hidden refs whose month is over.
+    """
+    records = {line.run: store.run(line.run) for line in store.list_runs() if line.status not in NOT_OVER}
     attempts = {run: store.attempts(run) for run in records}
+    if not dry:
+        await _finish_clean_ups(store, records, attempts)
     ended = [
-        EndedRun(run=run, ended=record.ended or record.created, bytes=sum(_size(store, each) for each in attempts[run]))
+        EndedRun(
+            run=run,
+            ended=record.ended or record.created,
+            bytes=0 if limits.disk_bytes is None else await asyncio.to_thread(_total_size, store, attempts[run]),
+        )
         for run, record in records.items()
     ]
     done: list[CleanedAttempt] = []
     cleaned: set[str] = set()
-    for run, why in sorted(rules.runs_to_clean(ended, limits, time.time()).items()):
-        found = [await _attempt(store, records[run], record, why, dry=dry) for record in attempts[run]]
+    left = sum(each.bytes for each in ended)
+    for chosen in rules.runs_to_clean(ended, limits, time.time()):
+        if chosen.for_room and left <= (limits.disk_bytes or 0):
+            break
+        run, record = chosen.run, store.run(chosen.run)
+        if record.status in NOT_OVER:  # a user opened it again meanwhile
+            left -= chosen.bytes
+            continue
+        found = [
+            await _attempt(store, record, each, chosen.why, dry=dry, merged_only=merged_only)
+            for each in store.attempts(run)
+        ]
+        left -= sum(each.bytes for each in found if not each.trouble)
         done += [each for each in found if each.removed or each.trouble]
-        # A run that a budget stopped may still go on, from what its agents said.
-        if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
+        # A run that a budget stopped may still continue, from what its agents said.
+        if not dry and record.status != "over_budget" and not any(each.trouble for each in found):
             store.history.forget_words(run)
             cleaned.add(run)
-            await _unpin(store, records[run])
+            await _unpin(store, record)
     if not dry:
         client_servers.drop(store.folder, cleaned)
-        await base_pins.release_pending(store)
+        await repositories.release_pending_pins(store)
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()
-        for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
+        places = {} if merged_only else records
+        for place in {(record.plan.repo, record.plan.git_dir): record for record in places.values()}.values():
             await _expire(store, place)
         await asyncio.to_thread(object_cache.clean, store.folder / "objects")
+        await templates.clean(store.folder)
+        await pool.clean(store.folder)
         used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
         hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
         await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
         await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
-    return done
+    return sorted(done, key=lambda each: each.run)
+
+
+async def _finish_clean_ups(
+    store: Store, records: Mapping[str, RunRecord], attempts: Mapping[str, Sequence[AttemptRecord]]
+) -> None:
+    """Finish what a process left that was killed while it cleaned up after runs that are over."""
+    there = checkout.names(store.folder / "workspaces")
+    for run, record in records.items():
+        left = [each for each in attempts[run] if PurePath(each.folder).name in there]
+        if left and store.status(run) not in NOT_OVER:
+            with contextlib.suppress(CorralError, OSError):  # another time: this may make the room that it lacks
+                await verify.finish_clean_up(record.plan, store.folder, left)
 
 
 def _held_out(store: Store, ended: Mapping[str, RunRecord]) -> set[str]:
@@ -88,7 +140,7 @@ def _held_out(store: Store, ended: Mapping[str, RunRecord]) -> set[str]:
     for line in store.list_runs():
         record = ended.get(line.run) or store.run(line.run)
         name = record.plan.evidence.held_out
-        if name and (line.run not in ended or _has_logs(store, line.run)):
+        if name and (line.status in NOT_OVER or _has_logs(store, line.run)):
             needed.add(name)
     return needed
 
@@ -97,12 +149,18 @@ def _has_logs(store: Store, run: str) -> bool:
     return any((store.folder / "logs" / each.attempt.id).exists() for each in store.attempts(run))
 
 
-async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool) -> CleanedAttempt:
+async def _attempt(
+    store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool, merged_only: bool
+) -> CleanedAttempt:
     name, repository = record.attempt.id, repository_of(run.plan, store.folder)
     folders = [folder for folder in _folders(store, record) if folder.exists()]
     cleaned = CleanedAttempt(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
     if not repository.git_dir.exists():
+        if merged_only:
+            return structs.replace(cleaned, trouble="its repository is gone: only what is here has its work")
         return await _without_repository(cleaned, folders, dry=dry)
+    if merged_only and record.kept and not record.attempt.commit and Path(record.folder).exists():
+        return structs.replace(cleaned, trouble="its work could not be collected yet: corral clean")
     if record.kept and not record.attempt.commit and Path(record.folder).exists() and not dry:
         try:
             await _save(store, run, record, repository)
@@ -112,6 +170,8 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
         return structs.replace(cleaned, trouble=yours)
     found = await hidden_refs.list_snapshots(repository, _refs(run.id, name))
     moves, kept, merged = await _moves(repository, run, name, found)
+    if merged_only and kept:
+        return structs.replace(cleaned, trouble="no branch has its work")
     removed = (*(ref for ref, commit in moves if commit is None), *map(str, folders))
     if not dry:
         host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, name)
@@ -200,6 +260,10 @@ def _folders(store: Store, record: AttemptRecord) -> list[Path]:
     folder = Path(record.folder)
     own = folder if folder.name == record.attempt.id else store.folder / "workspaces" / record.attempt.id
     return [own, store.folder / "logs" / record.attempt.id, opened_folder(store.folder, record.attempt.id)]
+
+
+def _total_size(store: Store, attempts: Sequence[AttemptRecord]) -> int:
+    return sum(_size(store, each) for each in attempts)
 
 
 def _size(store: Store, record: AttemptRecord) -> int:

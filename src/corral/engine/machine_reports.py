@@ -10,12 +10,12 @@ from msgspec import Struct, field
 from corral.config import loader
 from corral.config.settings import MachineProfile
 from corral.engine.context import Context
-from corral.machines.calls import MachineFacts
+from corral.machines.calls import MachineFacts, RayNode
 from corral.machines.remote.link import MachineLink, current_links
 from corral.model import Level
 from corral.model.errors import BadRequest, CorralError
 
-ASK_SECONDS = 20.0
+ASK_SECONDS, CLUSTER_SECONDS = 20.0, 120.0
 
 
 class MachineReport(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,8 @@ class MachineReport(Struct, frozen=True, kw_only=True):
     error: str | None = None  #: why they cannot
     hint: str | None = None
     command: tuple[str, ...]
+    ray: str | None = None  #: the address of its Ray cluster
+    nodes: tuple[RayNode, ...] = ()  #: of that cluster
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     slots: int
     slots_used: int
@@ -59,7 +61,7 @@ async def _report(link: MachineLink, profile: MachineProfile, used: int) -> Mach
     facts: MachineFacts | None = None
     error = hint = None
     try:
-        async with asyncio.timeout(ASK_SECONDS):
+        async with asyncio.timeout(CLUSTER_SECONDS if profile.ray else ASK_SECONDS):
             await link.connect()
         facts = link.facts
         if facts:
@@ -75,6 +77,8 @@ async def _report(link: MachineLink, profile: MachineProfile, used: int) -> Mach
         error=error,
         hint=hint,
         command=profile.command,
+        ray=profile.ray,
+        nodes=facts.nodes if facts else (),
         labels=profile.labels,
         slots=profile.slots,
         slots_used=used,
@@ -82,9 +86,9 @@ async def _report(link: MachineLink, profile: MachineProfile, used: int) -> Mach
         python=facts.python if facts else None,
         platform=facts.platform if facts else None,
         arch=facts.arch if facts else None,
-        cores=facts.cores if facts else None,
-        memory_mb=facts.memory_mb if facts else None,
-        sandbox=facts.level if facts else None,
+        cores=facts.cores or None if facts else None,
+        memory_mb=facts.memory_mb or None if facts else None,
+        sandbox=facts.level if facts and not profile.ray else None,
         sandbox_reason=(facts.reason or None) if facts else None,
         programs=facts.programs if facts else {},
     )

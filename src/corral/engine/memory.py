@@ -14,8 +14,7 @@ from corral.engine.context import Context
 from corral.model.errors import BadRequest, NotFound
 from corral.model.memory import USER, Fact, FactState
 from corral.rules.context import memory
-from corral.world.git import plain_folder
-from corral.world.git import repository as git
+from corral.world.git import discovery
 from corral.world.git.repository import Repository
 
 MOST_FOUND = 50
@@ -139,17 +138,18 @@ class Memory:
         if not is_folder(folder):
             raise BadRequest(f"--repo {folder}: there is no such folder", hint="a repository, or a folder in one")
         folder = folder.resolve()
-        found = await git.discover(folder)
+        found = await discovery.discover(folder)
         if found is None:
-            return str(plain_folder.hidden_git_dir(folder, self._context.home)), None
+            return str(discovery.hidden_git_dir(folder, self._context.home)), None
         return str(common_dir(found.repository.git_dir)), found.repository
 
     async def _views(self, facts: Sequence[Fact], repository: Repository | None) -> list[FactView]:
         views: list[FactView] = []
+        contradicted = memory.contradictions(facts)
         for fact in facts:
             files = await _files(repository, fact.files) if repository and fact.files else None
             known = {name: getattr(fact, name) for name in FactView.__struct_fields__ if name != "stale"}
-            views.append(FactView(**known, stale=memory.why_stale(fact, files)))
+            views.append(FactView(**known, stale=memory.why_stale(fact, files, contradicted.get(fact.id, ""))))
         return views
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from corral.engine.context import Context
 from corral.engine.memory import Memory
 from corral.machines import programs, scope
 from corral.machines.programs import ProgramBox
+from corral.machines.scope import MachinePaths, agentignore
 from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
 from corral.machines.workspace_tools import CommandOutcome, CopiedTree, WorkspaceTools
 from corral.model import Level, ScopeSource, ScopeTable
@@ -33,10 +34,10 @@ from corral.model.program import (
 )
 from corral.rules.context import program_tools
 from corral.rules.context import tools as toolbox
-from corral.world.git import repository as git
+from corral.rules.scope.tool_policy import judge_call
+from corral.world.git import discovery
 from corral.world.git.repository import Repository
 from corral.world.sandbox import probe
-from corral.world.sandbox.scope_paths import MachinePaths, agentignore
 
 __all__ = ["ProgramOrder", "Programs", "declarations", "granted_tools", "read_program", "shown_record"]
 Say = Callable[[str], None]
@@ -51,7 +52,7 @@ class ProgramPlace(Struct, frozen=True):
 
 
 class ProgramOrder(Struct, frozen=True, kw_only=True):
-    """What a user wants run."""
+    """A program that a user runs."""
 
     program: Program
     folder: Path
@@ -75,13 +76,33 @@ class Programs:
         place = await self.place(order.folder)
         tools = await self._tools(order, place, level, say)
         log: list[ToolCall] = []
-        calls = ToolCalls(tools, order.program.tools, order.program.limits, log.append, whole_log=order.whole_log)
+        calls = ToolCalls(
+            tools,
+            order.program.tools,
+            order.program.limits,
+            log.append,
+            whole_log=order.whole_log,
+            check=self._check(place),
+        )
         box = ProgramBox(state=self._context.home / "programs", level=level)
         result = await programs.run(order.program, order.input, calls, list(program_tools.TOOLS), box)
         return self._keep(order, place, tuple(log), result)
 
+    def _check(self, place: ProgramPlace) -> Callable[[str, object], Awaitable[None]]:
+        """Return what applies the user's rules for tools; nobody waits for an answer here."""
+        rules = self._context.settings.load(place.root).policy
+
+        async def check(tool: str, arguments: object) -> None:
+            verdict = judge_call(rules, tool, arguments)
+            if verdict.word != "allow":
+                reason = f"the rule `{verdict.rule}`" if verdict.rule else "its default"
+                words = "denies" if verdict.word == "deny" else "asks before each, which only a run can:"
+                raise CallFailed("refused", f"[policy] {words} `{verdict.line[:200]}` by {reason}")
+
+        return check
+
     async def level(self) -> Level:
-        """Return the level of the sandbox; BadRequest where programs would not be held."""
+        """Return the level of the sandbox; BadRequest where programs would not be isolated."""
         found = await probe.probe(self._context.home / "probe.json")
         if not probe.is_at_least(found.level, "strict"):
             lacking = found.lacks("strict")
@@ -91,7 +112,7 @@ class Programs:
     async def place(self, folder: Path) -> ProgramPlace:
         if not is_folder(folder):
             raise BadRequest(f"--repo {folder}: there is no such folder", hint="a repository, or a folder in one")
-        found = await git.discover(folder.resolve())
+        found = await discovery.discover(folder.resolve())
         root = found.repository.folder if found else folder.resolve()
         return ProgramPlace(root, found.repository if found else None, await self._memory.key(folder))
 
@@ -144,7 +165,7 @@ class Programs:
             if order.depth >= order.program.limits.depth:
                 raise CallFailed("limit", f"tools that call each other go {order.program.limits.depth} deep at most")
             stored = StoredTools(place.root if place.repository else None, self._context.home)
-            tool = stored.approved(asked.name)
+            tool = stored.find_approved(asked.name)
             tool.check_input(asked.input)
             inner = structs.replace(
                 order, program=tool.program, input=asked.input, tool=tool.name, depth=order.depth + 1
@@ -203,8 +224,11 @@ def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
     except OSError as error:
         raise BadRequest(f"{name or file}: {error.strerror}", hint="name the file of a program") from error
     if len(source) > MOST_SOURCE_BYTES:
-        raise BadRequest(f"{file}: {MOST_SOURCE_BYTES >> 10} kB are the most")
+        raise BadRequest(
+            f"{file}: {MOST_SOURCE_BYTES >> 10} kB are the most",
+            hint="make it smaller, or read data from a file of the workspace",
+        )
     try:
         return language, source.decode()
     except UnicodeDecodeError:
-        raise BadRequest(f"{file} is not UTF-8 text") from None
+        raise BadRequest(f"{file} is not UTF-8 text", hint="save it as UTF-8") from None

@@ -41,7 +41,7 @@ class RecordingHead(_Entry, frozen=True, kw_only=True, tag="head"):
     argv: tuple[str, ...] = ()
     reads: ReaderSettings = ReaderSettings()
     corral: str = ""
-    checks: tuple[str, ...] = ()  #: that judged it; they judge a replay too, unless the person names others
+    checks: tuple[str, ...] = ()  #: that judged it; they judge a replay too, unless the user names others
     speed: float = 0.0  #: 0: as fast as possible; 1: as it was; 2: twice as fast
 
 
@@ -118,7 +118,7 @@ async def write(file: Path, source: RecordingSource) -> None:
     except FileExistsError:
         raise BadRequest(f"--recording {file}: there is a file already", hint="name another") from None
     except OSError as error:
-        raise BadRequest(f"--recording {file}: {error.strerror}") from error
+        raise BadRequest(f"--recording {file}: {error.strerror}", hint="name a file in a folder that exists") from error
 
 
 async def _entries(
@@ -179,7 +179,9 @@ def check(path: Path) -> RecordingHead:
     try:
         rows = list(_rows(path))
     except OSError as error:
-        raise BadRequest(f"--agent replay:{path}: {error.strerror}") from error
+        raise BadRequest(
+            f"--agent replay:{path}: {error.strerror}", hint="make one with: corral export RUN --recording FILE"
+        ) from error
     head = rows[0] if rows else None
     if not isinstance(head, RecordingHead) or not any(isinstance(row, RecordingEnd) for row in rows):
         raise BadRequest(f"--agent replay:{path}: not a whole recording", hint=HOW)
@@ -197,7 +199,8 @@ def check(path: Path) -> RecordingHead:
         agents.find(head.agent, {head.agent: head.reads.profile})
     except CorralError as error:
         raise BadRequest(
-            f"--agent replay:{path}: it was recorded with an agent that is not known here: {error}"
+            f"--agent replay:{path}: it was recorded with an agent that is not known here: {error}",
+            hint="install the package of that agent, or add it to your settings",
         ) from error
     return head
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from msgspec import structs
 
+from corral import amounts
 from corral.attempt import conversations
-from corral.attempt.repositories import repository_of, require
+from corral.attempt.repositories import load_trusted_settings, repository_of, require
 from corral.engine.context import Context
 from corral.engine.views import run_document
+from corral.machines.resolved_agent import interactive_command, resolve_agent
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Run, RunPlan, moment, winner
+from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest, NotFound
 from corral.model.events import Noted
+from corral.model.flow import Node
 from corral.model.records import NodeEnd
 from corral.model.review import Comment, CommentState, NewComment
 from corral.rules.context import review as wording
@@ -62,7 +67,9 @@ class Review:
         if not text:
             raise BadRequest("the comment is empty", hint='corral comment RUN a.py:3 "use the helper"')
         if len(text) > MOST_TEXT:
-            raise BadRequest(f"a comment has at most {MOST_TEXT:,} characters, not {len(text):,}")
+            raise BadRequest(
+                f"a comment has at most {MOST_TEXT:,} characters, not {len(text):,}", hint="make two comments of it"
+            )
         if wanted.reply_to is not None:
             root = _find(known, wanted.reply_to)
             root = known.get(root.reply_to or root.id, root)
@@ -76,7 +83,9 @@ class Review:
             rows = read_lines(wanted.file, content)
             wording.check_lines(wanted.file, rows, wanted.line, last)
             if last - wanted.line >= MOST_LINES:
-                raise BadRequest(f"a comment is about at most {MOST_LINES:,} lines")
+                raise BadRequest(
+                    f"a comment is about at most {MOST_LINES:,} lines", hint="comment on the lines that matter"
+                )
             quote = "\n".join(rows[wanted.line - 1 : last])
         return Comment(
             id="",
@@ -113,10 +122,10 @@ class Review:
             raise BadRequest(f"run {run} is not over: {status}", hint=hint)
 
     async def begin(self, name: str, text: str, attempt: str | None, by: str) -> AttemptRecord:
-        """Store the attempt that answers all open comments; whoever drives the run carries it out."""
+        """Store the attempt that answers all open comments; the process that drives the run carries it out."""
         await self.refresh(name)
         run = run_document.build(self._store, self._store.find(name))
-        plan, chosen, comments = self._store.run(run.run).plan, _revised(run, attempt), _open(run)
+        plan, chosen, comments = self._store.run(run.run).plan, _attempt_to_revise(run, attempt), _open(run)
         node = next(node for node in run.nodes if any(each.id == chosen.id for each in node.attempts))
         about = {each.id for each in node.attempts}
         comments = [each for each in comments if each.attempt in about]
@@ -129,12 +138,28 @@ class Review:
             raise BadRequest(words, hint=f"resolve some: corral comment {run.run} --resolve ID")
         records = {each.attempt.id: each for each in self._store.attempts(run.run)}
         revised = records[chosen.id]
-        if revised.lane < 0 or not any(
-            each.id == _group(plan, node.id) and each.kind == "task" for each in plan.flow.nodes
-        ):
-            raise BadRequest(f"attempt {chosen.id} is no agent's work on a task", hint="name another attempt")
+        _task_node(plan, node.id, revised)
+        if not chosen.machine:
+            settings = load_trusted_settings(Path(plan.repo), self._context.home, trust=False)
+            resolve_agent(chosen.agent, settings, chosen.account)  # one that is gone is refused before anything starts
         await require(repository_of(plan, self._context.home), run.run, [chosen.commit or ""])
         return self._store_revision(run, node, list(records.values()), revised, (message, comments, by))
+
+    async def begin_by_hand(self, name: str, attempt: str | None, by: str) -> AttemptRecord:
+        """Store the attempt in which a user continues another by hand; the process with the terminal carries it out."""
+        run = run_document.build(self._store, self._store.find(name))
+        plan, chosen = self._store.run(run.run).plan, run_document.pick_attempt(run, attempt)
+        node = next(node for node in run.nodes if any(each.id == chosen.id for each in node.attempts))
+        records = {each.attempt.id: each for each in self._store.attempts(run.run)}
+        if _task_node(plan, node.id, records[chosen.id]).machine or chosen.machine:
+            hint = f"corral revise {run.run} TEXT, or a copy to work in: corral open {run.run}"
+            raise BadRequest(f"attempt {chosen.id} works on another machine, which has no terminal", hint=hint)
+        settings = load_trusted_settings(Path(plan.repo), self._context.home, trust=False)
+        resolved = resolve_agent(chosen.agent, settings, chosen.account)
+        resolved.resolve(interactive_command(resolved, AgentTask(prompt="", workspace="", home="", model=chosen.model)))
+        if chosen.commit:
+            await require(repository_of(plan, self._context.home), run.run, [chosen.commit])
+        return self._store_revision(run, node, list(records.values()), records[chosen.id], ("", (), by))
 
     def _store_revision(
         self,
@@ -170,6 +195,7 @@ class Review:
                 compared_with=revised.compared_with,
                 start=before.commit,
                 review=message,
+                by_hand=not message,
                 before=NodeEnd(status=node.status, reason=node.reason, winner=node.winner, why=node.why),
                 started=time.time(),
                 clock=clock.reading(),
@@ -185,8 +211,9 @@ class Review:
             if group != node.id:
                 store.move_node(run.run, NodeState(id=group, status="queued"))
             store.move_run(run.run, "queued", None, None)
-            count = f"{len(comments)} comment{'' if len(comments) == 1 else 's'}"
-            note = Noted(f"{by} asks for a revision of {before.id}: {count}")
+            count = f"{amounts.count(len(comments), 'comment')}"
+            asked = f"{by} asks for a revision of {before.id}: {count}"
+            note = Noted(asked if message else f"{by} continues {before.id} by hand")
             store.note(run.run, note, at=time.time(), node=node.id, attempt=name)
         return record
 
@@ -219,7 +246,7 @@ def _open(run: Run) -> list[Comment]:
     return [each for each in run.comments if each.state == "open" and states.get(each.reply_to or each.id) == "open"]
 
 
-def _revised(run: Run, named: str | None) -> Attempt:
+def _attempt_to_revise(run: Run, named: str | None) -> Attempt:
     """Return the attempt that is revised: what is named, else the winner of the node that comments are about."""
     found = run_document.pick_attempt(run, named) if named is not None else None
     for each in _open(run) if found is None else ():
@@ -232,6 +259,14 @@ def _revised(run: Run, named: str | None) -> Attempt:
         raise BadRequest(
             f"attempt {found.id} changed nothing: there is nothing to revise", hint=f"corral retry {run.run}"
         )
+    return found
+
+
+def _task_node(plan: RunPlan, name: str, record: AttemptRecord) -> Node:
+    """Return the node of the flow that an attempt worked on, if that was an agent's work on a task."""
+    found = next((each for each in plan.flow.nodes if each.id == _group(plan, name) and each.kind == "task"), None)
+    if found is None or record.lane < 0:
+        raise BadRequest(f"attempt {record.attempt.id} is no agent's work on a task", hint="name another attempt")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which settings hold in a folder, and which files a person trusts."""
+"""Which settings hold in a folder, and which files a user trusts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settings:
         return None
 
     def load(self, folder: Path) -> Config:
-        """Return what holds for this person in a folder; what is not trusted there is left out."""
+        """Return what holds for this user in a folder; what is not trusted there is left out."""
         file = self.file(folder)
         return loader.load(file.parent if file else None)
 
@@ -58,7 +58,7 @@ class Settings:
         return file
 
     def trust(self, file: Path, content: bytes) -> None:
-        """Remember that the person trusts this file with this content, and what it starts as that is now."""
+        """Remember that the user trusts this file with this content, and what it starts as that is now."""
         Trust(self._home).add(fingerprint(file, content), of=file_mark(file, content))
 
     def started_files(self, file: Path, content: bytes) -> tuple[list[str], bool]:

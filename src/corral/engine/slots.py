@@ -30,7 +30,7 @@ class Slots:
         self._own: dict[str, SlotDemand] = {}
         self._since = self._now = 0.0
         self._refused: set[str] = set()
-        self._looked = False
+        self._looked = self._left = False
 
     @property
     def _is_limited(self) -> bool:
@@ -48,7 +48,7 @@ class Slots:
     # --- one turn, in one transaction
 
     def open_turn(self, now: float) -> bool:
-        """Give back what is over, and look how things stand; return whether something was given back."""
+        """Give back what is over, and look at the state of things; return whether something was given back."""
         freed, self._freed, self._now = self._freed, [], now
         if not self._child and now - self._limits_at >= LOOK_AGAIN_SECONDS:
             self._limits, self._limits_at = _limits_now(self._plan), now
@@ -75,11 +75,12 @@ class Slots:
         return False
 
     def take(self, agent: str) -> None:
-        """Count one in that is about to begin; whoever got one stands at the end of the line."""
+        """Count one in that is about to begin; each one that got a slot is last in the line."""
         self._held.append(HeldSlot(self._mine.run, agent, self._mine.repo))
         self._since = self._now
 
     def hold(self, attempt: str, agent: str) -> None:
+        self._left = False
         self._store.slots.hold(self._mine, attempt, agent)
 
     def over(self, attempt: str) -> None:
@@ -98,6 +99,7 @@ class Slots:
             self._store.slots.unwant(self._mine.run, agent)
         for agent, want in wanted.items():
             if self._own.get(agent) != want:
+                self._left = False
                 self._store.slots.want(self._mine, want)
         self._own = wanted
         if not wanted:
@@ -111,13 +113,14 @@ class Slots:
 
     def leave(self) -> None:
         """Give all back: nobody drives the run any more."""
-        self._store.slots.leave(self._mine)
-        self._own = {}
+        if not self._left:
+            self._store.slots.leave(self._mine)
+        self._own, self._left = {}, True
 
     def _look(self) -> None:
         self._seen = self._store.slots.look(self._now)
         self._held = list(self._seen.held)
-        self._others = [want for want in self._seen.wants if want.run != self._mine.run]
+        self._others = [each for each in self._seen.demands if each.run != self._mine.run]
 
     def _want(self, agent: str, count: int) -> SlotDemand:
         return SlotDemand(
@@ -132,7 +135,7 @@ class Slots:
 
 
 def _limits_now(plan: RunPlan) -> SlotLimits:
-    """Return the limits as settings have them by now: a person may want more, or less, while runs are at work."""
+    """Return the limits as settings have them by now: a user may ask for more, or less, while runs are at work."""
     try:
         return loader.load(Path(plan.repo)).limits
     except CorralError:  # settings that have become wrong

@@ -25,7 +25,7 @@ PROVIDERS: dict[str, str] = {
 
 
 class RunTelemetry:
-    """Listens to one run; what is told to others passes through unchanged."""
+    """Listens to one run; passes on all events unchanged."""
 
     def __init__(self, store: Store, run: str, listen: Listener, collector: Collector) -> None:
         self._store, self._run, self._listen, self._collector = store, run, listen, collector
@@ -60,7 +60,7 @@ class RunTelemetry:
 
 
 def open_telemetry(store: Store, run: str, listen: Listener) -> RunTelemetry | None:
-    """Return what listens to a run for a collector, if the person named one."""
+    """Return what listens to a run for a collector, if the user named one."""
     url = loader.telemetry().otlp
     if url is None:
         return None

@@ -18,9 +18,10 @@ from corral.model.errors import BadRequest
 from corral.model.server import SCOPES, AccessScope, Token
 from corral.store.interface import Store
 
-PREFIX = "corral_"  #: so that people and scanners know it for what it is
+PREFIX = "corral_"  #: so that users and scanners know it for what it is
 LOGIN_SECONDS = 30 * 86_400.0
 SERVER_FILE = "server.json"  #: where the server of a user is, for editors and other programs of theirs
+FIRST, LOCAL = "first", "local"  #: tokens of the user who starts the server: the first of all, and one for its logins
 REACHED_BY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 -- addresses to listen on, and those to call
 
 
@@ -74,7 +75,14 @@ class Access:
 
     def first(self) -> IssuedToken | None:
         """Make the first token, if there never was one: there is no default key."""
-        return None if self._store.tokens.all() else self.create("first", ["admin"])
+        return None if self._store.tokens.all() else self.create(FIRST, ["admin"])
+
+    def local_user(self) -> Token:
+        """Return the token of the user who starts the server on this machine, to whom its login link belongs."""
+        for token in self.tokens():
+            if token.name in {FIRST, LOCAL} and "admin" in token.scopes and token.revoked is None:
+                return token
+        return self.create(LOCAL, ["admin"]).token  # nobody sees its secret: it is there to be named and revoked
 
     def tokens(self) -> list[Token]:
         return self._store.tokens.all()

@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from corral.attempt.toolbox.stored_tools import Place, StoredTool, StoredTools, ToolDeclaration, ToolExample, check_name
+from corral.attempt.toolbox.stored_tools import (
+    Place,
+    StoredTool,
+    StoredTools,
+    ToolDeclaration,
+    ToolExample,
+    check_name,
+    write_files,
+)
 from corral.engine.context import Context, Say
 from corral.engine.programs import ProgramOrder, Programs, read_program
 from corral.machines import programs
@@ -42,11 +50,12 @@ class ToolView(Struct, frozen=True, kw_only=True):
     success_rate: float | None = None
     example: bool = False
     input_schema: dict[str, Any] = {}
+    limits: ProgramLimits = ProgramLimits()
     source: str = ""
 
 
 class NewTool(Struct, frozen=True, kw_only=True):
-    """What a user wants to keep."""
+    """What a user keeps as a tool."""
 
     name: str
     file: Path | None = None
@@ -57,6 +66,7 @@ class NewTool(Struct, frozen=True, kw_only=True):
     output_schema: Path | None = None
     place: Place | None = None
     example: Any = NO_EXAMPLE
+    limits: ProgramLimits = ProgramLimits()
 
 
 class Tools:
@@ -66,18 +76,18 @@ class Tools:
         self._context, self._programs = context, programs
 
     async def list(self, folder: Path) -> list[ToolView]:
-        stored = await self._stored(folder)
+        stored = await self._stored_tools(folder)
         return [self._view(stored, tool) for tool in stored.all()]
 
     async def show(self, folder: Path, name: str) -> ToolView:
-        stored = await self._stored(folder)
+        stored = await self._stored_tools(folder)
         tool = stored.get(name)
         return structs.replace(self._view(stored, tool), source=tool.source)
 
     async def add(self, folder: Path, wanted: NewTool, say: Say) -> ToolView:
-        """Keep a program as a tool. Whoever adds it approves it, as it is now and where it lies."""
+        """Keep a program as a tool. Adding it approves it, as it is now and where it lies."""
         check_name(wanted.name)
-        stored = await self._stored(folder)
+        stored = await self._stored_tools(folder)
         place = wanted.place or next(iter(stored.places))
         if place not in stored.places:
             raise BadRequest("this folder is not in a repository", hint="keep the tool for yourself: --user")
@@ -90,7 +100,7 @@ class Tools:
             tools=tools,
             input_schema=_schema(wanted.input_schema),
             output_schema=_schema(wanted.output_schema),
-            limits=ProgramLimits(),
+            limits=wanted.limits,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             created_by=wanted.program or "user",
         )
@@ -104,24 +114,29 @@ class Tools:
 
     async def approve(self, folder: Path, name: str) -> ToolView:
         """Let a tool run as it is now; its example must still give what was recorded."""
-        stored = await self._stored(folder)
+        stored = await self._stored_tools(folder)
         tool = stored.get(name)
         await self._replay(tool)
         stored.approve(tool)
         return self._view(stored, tool)
 
     async def remove(self, folder: Path, name: str) -> ToolView:
-        stored = await self._stored(folder)
+        stored = await self._stored_tools(folder)
         tool = stored.get(name)
         view = self._view(stored, tool)
         stored.remove(tool)
         self._context.store.programs.forget(tool.folder, tool.name)
         return view
 
+    async def export(self, folder: Path, name: str, into: Path) -> tuple[Path, Path]:
+        """Write a tool's program and its declaration into a folder; files that are there are not replaced."""
+        tool = (await self._stored_tools(folder)).get(name)
+        return write_files(tool, into)
+
     async def run(self, folder: Path, name: str, given: object, say: Say) -> ProgramRecord:
         """Run an approved tool; it has the tools that it declares, and the caller's scope."""
-        stored = await self._stored(folder)
-        tool = stored.approved(name)
+        stored = await self._stored_tools(folder)
+        tool = stored.find_approved(name)
         tool.check_input(given)
         if not self._context.store.programs.uses(tool.folder, tool.name).uses:
             await self._replay(tool)
@@ -129,7 +144,10 @@ class Tools:
         record = await self._programs.run(order, say)
         wrong = list(misfits(record.result.result, tool.declaration.output_schema))
         if record.result.error is None and wrong:
-            raise BadRequest(f"the result of {name} does not fit its schema: {'; '.join(wrong[:5])}")
+            raise BadRequest(
+                f"the result of {name} does not fit its schema: {'; '.join(wrong[:5])}",
+                hint="correct the tool's program, or its output schema",
+            )
         succeeded = record.result.error is None
         self._context.store.programs.use(tool.folder, tool.name, tool.hash, time.time(), succeeded=succeeded)
         return record
@@ -175,7 +193,7 @@ class Tools:
         found: Program = record.program
         return found.language, found.source, wanted.tools or found.tools
 
-    async def _stored(self, folder: Path) -> StoredTools:
+    async def _stored_tools(self, folder: Path) -> StoredTools:
         place = await self._programs.place(folder)
         return StoredTools(place.root if place.repository else None, self._context.home)
 
@@ -197,6 +215,7 @@ class Tools:
             success_rate=round(uses.succeeded / uses.uses, 3) if uses.uses else None,
             example=about.example is not None,
             input_schema=about.input_schema,
+            limits=about.limits,
         )
 
 
@@ -206,6 +225,8 @@ def _schema(file: Path | None) -> dict[str, Any]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
     except OSError as error:
-        raise BadRequest(f"{file}: {error.strerror}") from error
+        raise BadRequest(
+            f"{file}: {error.strerror}", hint="give the path of a file, from the present folder"
+        ) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadRequest(f"{file} is no JSON Schema: {error}") from error
+        raise BadRequest(f"{file} is no JSON Schema: {error}", hint="a file with a JSON object") from error

@@ -1,27 +1,30 @@
-"""Receipts held against the repository and the store, and the notes on commits whose grade was lowered."""
+"""Receipts compared with the repository and the store, and the notes on commits whose grade was lowered."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from corral.attempt.proof import receipt
-from corral.attempt.proof.evidence import EvidenceCollector, Proof
+from corral.attempt.proof.verdict import add_receipt_note
 from corral.attempt.repositories import repository_of, require
 from corral.machines.host import Host
 from corral.model import Attempt, AttemptRecord, Receipt, RunPlan
+from corral.model.evidence import Proof, unchecked_evidence
 from corral.model.flow import Task
-from corral.rules.checks import grading, receipts
+from corral.rules.checks import receipts
 from corral.rules.checks.receipts import ReceiptFacts, ReceiptVerification
+from corral.rules.schedule import agent_tries
 from corral.rules.text import names
 from corral.store.interface import Store
 from corral.world import trust
 from corral.world.git.repository import Repository
 from corral.world.trust import make_receipt_key
+from corral.world.workspace import checkout
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -37,6 +40,7 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
     plan = store.run(run).plan
     repository = repository_of(plan, store.folder)
     await require(repository, run, [])
+    await finish_clean_up(plan, store.folder, store.attempts(run))
     found: list[ReceiptVerification] = []
     for record in store.attempts(run):
         if record.receipt is not None:
@@ -60,7 +64,7 @@ async def _inspect(
     tree, hidden, note = await asyncio.gather(
         repository.tree_of(receipt.commit),
         repository.commit_of(names.hidden_ref(receipt.attempt)),
-        repository.git("notes", f"--ref={names.NOTES}", "show", receipt.commit, fine=(0, 1, 128)),
+        _note(repository, receipt.commit),
     )
     diff = "unknown: the base is gone"
     if base_there:
@@ -73,7 +77,7 @@ async def _inspect(
         tree=tree,
         diff_sha256=diff,
         hidden=hidden,
-        note=note.out if note.code == 0 else None,
+        note=note or None,
         task_sha256=None if filled or task is None else hashlib.sha256(task.prompt.encode()).hexdigest(),
         key=key,
     )
@@ -83,14 +87,35 @@ async def _again(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
     """Prove the work of a receipt once more, by all the runs that it rests on, in boxes like then."""
     commands = tuple(check.command for check in receipt.checks)
     if not commands:
-        return Proof(evidence=grading.unchecked_evidence("there was no check"))
+        return Proof(evidence=unchecked_evidence("there was no check"))
     found = next((node.task for node in plan.flow.nodes if node.id == record.node), Task(prompt="verify"))
     task = structs.replace(found, checks=commands)
     host = Host(plan, task, repository, state, receipt.attempt)
     host.base = receipt.base
     await host.fit_again(receipt.agent)
+    from corral.attempt.proof.evidence import EvidenceCollector  # noqa: PLC0415 -- slow to load, for checks alone
+
     prover = EvidenceCollector(host, task, record, lambda _: None, None)
     return await prover.prove(receipt.commit, record.compared_with or receipt.base)
+
+
+async def finish_clean_up(plan: RunPlan, state: Path, records: Sequence[AttemptRecord]) -> None:
+    """Note receipts and remove workspaces of attempts that ended just before their process was killed."""
+    repository = repository_of(plan, state)
+    in_use = {each.folder for each in records if each.phase != "over" or each.kept or agent_tries.can_continue(each)}
+    for record in records if repository.git_dir.exists() else ():
+        if record.folder in in_use or record.attempt.machine or not Path(record.folder).is_dir():
+            continue
+        if record.receipt and not await _note(repository, record.receipt.commit):
+            host = Host(plan, plan.flow.nodes[0].task, repository, state, record.attempt.id)
+            await add_receipt_note(host, record.receipt, lambda _: None)
+        await checkout.remove(Path(record.folder))
+
+
+async def _note(repository: Repository, commit: str) -> bytes:
+    """Return the note on a commit; empty where there is none."""
+    found = await repository.git("notes", f"--ref={names.NOTES}", "show", commit, fine=(0, 1, 128))
+    return found.out if found.code == 0 else b""
 
 
 async def update_lowered_notes(plan: RunPlan, state: Path, attempt: Attempt) -> None:
@@ -98,14 +123,12 @@ async def update_lowered_notes(plan: RunPlan, state: Path, attempt: Attempt) -> 
     repository = repository_of(plan, state)
     if attempt.commit is None or attempt.evidence is None:
         return
-    words = ("notes", f"--ref={names.NOTES}", "show", attempt.commit)
-    found = await repository.git(*words, fine=(0, 1, 128))
     try:
-        noted = msgspec.json.decode(found.out, type=Receipt)
-    except (msgspec.MsgspecError, ValueError):  # there is none, or it is somebody else's
+        noted = msgspec.json.decode(await _note(repository, attempt.commit), type=Receipt)
+    except (msgspec.MsgspecError, ValueError):  # there is none, or it is someone else's
         return
     if noted.attempt != attempt.id or noted.evidence is UNSET or noted.evidence == attempt.evidence:
         return
     lowered = structs.replace(noted, status=attempt.status, evidence=attempt.evidence)
     host = Host(plan, plan.flow.nodes[0].task, repository, state, attempt.id)
-    await receipt.note(host, receipts.seal(lowered, make_receipt_key(state)), lambda _: None)
+    await add_receipt_note(host, receipts.seal(lowered, make_receipt_key(state)), lambda _: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from corral.frontends.safe_text import one_line, printable, table
+from corral.frontends.text import one_line, printable, table
 from corral.model import AlteredTests, Attempt, Doubt, EvidenceRun, SteeringFile, TestChange
 from corral.model.flow import agent_and_model
 
@@ -23,6 +23,8 @@ TREES = {
     "control": "the base with these files alone: there the checks must fail",
     "altered": "the work with other expected values in its tests: there these must fail",
     "reordered": "the work again, its tests in the opposite order: a part of them where they take long",
+    "again": "the work once more: a check whose tests cannot be chosen must not pass by chance",
+    "base again": "the base once more: what was fixed must fail each time",
     "held-out": "that, with the held-out files",
     "held-out base": "the base with the held-out files",
 }
@@ -43,24 +45,24 @@ def lines(found: EvidenceView) -> list[str]:
     """Say how an attempt was checked."""
     who = agent_and_model(found.agent, found.model)
     mark = ", the winner" if found.winner else ""
-    told = [f"{found.grade or 'no grade'}  {found.attempt} ({who}): {found.status}{mark}"]
+    text = [f"{found.grade or 'no grade'}  {found.attempt} ({who}): {found.status}{mark}"]
     if found.grade is None and found.error:
-        told.append(f"  {one_line(found.error, MOST_LINE)}")
-    told += [f"  {printable(reason)}" for reason in found.reasons]
-    told += _section(
+        text.append(f"  {one_line(found.error, MOST_LINE)}")
+    text += [f"  {printable(reason)}" for reason in found.reasons]
+    text += _section(
         "trees", [f"{name:<13}  {hashed[:12]}  {TREES.get(name, '')}" for name, hashed in found.trees.items()]
     )
-    told += _section("runs", table(HEAD, [_run(each) for each in found.runs]) if found.runs else [])
+    text += _section("runs", table(HEAD, [_run(each) for each in found.runs]) if found.runs else [])
     for each in (change for change in found.tests if _says_something(change)):
-        told += _section(f"tests of `{printable(each.command)}`", _tests(each))
+        text += _section(f"tests of `{printable(each.command)}`", _tests(each))
     for each in found.altered:
-        told += _section(f"altered tests of `{printable(each.command)}`, which must fail", _altered_rows(each))
-    told += _section("files that steer tests", _steered_rows(found.steered))
-    told += _section("doubts", [_doubt(each) for each in found.doubts[:MOST_SHOWN]])
-    told += _section("checks were also run", [printable(note) for note in found.notes])
+        text += _section(f"altered tests of `{printable(each.command)}`, which must fail", _altered_rows(each))
+    text += _section("files that steer tests", _steered_rows(found.steered))
+    text += _section("doubts", [_doubt(each) for each in found.doubts[:MOST_SHOWN]])
+    text += _section("checks were also run", [printable(note) for note in found.notes])
     if len(found.attempts) > 1:
-        told += _section("attempts of this run", [_short(each) for each in found.attempts])
-    return told
+        text += _section("attempts of this run", [_short(each) for each in found.attempts])
+    return text
 
 
 def _section(name: str, rows: Sequence[str]) -> list[str]:

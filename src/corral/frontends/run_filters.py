@@ -11,7 +11,7 @@ from typing import TypedDict, cast, get_args
 
 from corral.model import Status
 from corral.model.errors import BadRequest
-from corral.model.request import read_labels
+from corral.model.run import read_labels
 from corral.model.server import RunFilter
 
 STATUSES: tuple[Status, ...] = get_args(Status)

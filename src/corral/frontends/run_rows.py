@@ -1,50 +1,52 @@
-"""`corral ls`, the plain one: asked again and again, so it loads no more than it needs."""
+"""Runs as the rows of a table: of `corral ls` with options, and of the plain one, which loads nothing else."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from corral.engine.engine import Engine
-from corral.frontends.safe_text import ago, table
-from corral.model.server import RunSummary
+from corral import amounts
+from corral.frontends.text import age, table
+
+TYPE_CHECKING = False  # as of `typing`, which would double what a plain list loads
+if TYPE_CHECKING:
+    from corral.model.server import RunSummary
 
 USUAL = 30
 HEAD = ("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK")
-MERGES = {"merged": "merged", "conflict": "in conflict", "ready": "to merge"}
+MERGES = {"merged": "merged", "conflict": "in conflict", "ready": "to merge", "undone": "undone"}
 NONE = 'no run yet; start one: corral run "what is to be done"'
 
+#: Run, status, when it was asked for, dollars, agents, title, grade, merge, whether it is orphaned.
+PlainRow = tuple[str, str, float, float | None, Sequence[str], str, str | None, str | None, bool]
 
-def show() -> None:
+
+def show(rows: Sequence[PlainRow]) -> None:
     """Print the newest runs."""
-    opened = Engine()
-    try:
-        lines = opened.history.runs(USUAL)
-    finally:
-        opened.close()
-    print(run_table(lines) if lines else NONE, file=sys.stdout if lines else sys.stderr, flush=True)
+    print(_table(rows) if rows else NONE, file=sys.stdout if rows else sys.stderr, flush=True)
 
 
 def run_table(lines: Sequence[RunSummary]) -> str:
     """Return runs as a table."""
-    rows = [
-        (
-            line.run,
-            _status(line),
-            ago(line.created),
-            "-" if line.usd is None else f"${line.usd:.2f}",
-            ",".join(line.agents) or "-",
-            line.title,
-        )
-        for line in lines
-    ]
-    return "\n".join(table(HEAD, rows, drop=("AGENT", "COST")))
+    return _table([_row(line) for line in lines])
 
 
-def _status(line: RunSummary) -> str:
-    if line.answered:
-        return "answered"
-    if line.status == "done":
-        grade = line.grade if line.grade != "unchecked" else None
-        return ", ".join(filter(None, ["done", grade, MERGES.get(line.merge or "")]))
-    return "orphaned" if line.orphaned else line.status
+def _row(line: RunSummary) -> PlainRow:
+    status = "answered" if line.answered else line.status
+    return (
+        line.run, status, line.created, line.usd, line.agents, line.title, line.grade, line.merge, line.orphaned,
+    )  # fmt: skip
+
+
+def _table(rows: Sequence[PlainRow]) -> str:
+    return "\n".join(table(HEAD, [_cells(row) for row in rows], drop=("AGENT", "COST")))
+
+
+def _cells(row: PlainRow) -> tuple[str, ...]:
+    run, status, created, usd, agents, title, grade, merge, orphaned = row
+    if status == "done":
+        proven = grade if grade != "unchecked" else None
+        status = ", ".join(filter(None, ["done", proven, MERGES.get(merge or "")]))
+    elif orphaned and status != "answered":
+        status = "orphaned"
+    return run, status, age(created), "-" if usd is None else amounts.usd(usd), ",".join(agents) or "-", title

@@ -14,14 +14,27 @@ from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.machines.logs import PACE_FILE, CleanLog, Pace, Tail, TurnNote, note_turn
 from corral.machines.network import Network
 from corral.machines.request_count import RequestCount
-from corral.machines.resolved_agent import ResolvedAgent
+from corral.machines.resolved_agent import HOOK, ResolvedAgent
 from corral.model import Failure, Level, Net, Status, Tokens
-from corral.model.agent_api import AgentTask, Answer, Cancel, Command, End, HangUp, Leave, Line, Pause, Telling
+from corral.model.agent_api import (
+    AgentTask,
+    Answer,
+    CallHook,
+    Cancel,
+    Command,
+    End,
+    HangUp,
+    Leave,
+    Line,
+    Pause,
+    Telling,
+)
 from corral.model.events import Ended, Event, Limited, Noted, Unparsed
 from corral.rules.text.redact import Redactor
 from corral.world.process import Exit, ProcessControl, Why
 from corral.world.proxy.provider import RequestLimiter
 from corral.world.proxy.secret import SecretValue
+from corral.world.terminal import UserTerminal
 
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
@@ -82,26 +95,26 @@ class AgentOutput:
         """Answer a question of the agent's; return whether it is one that waits for it."""
         if self._over or not isinstance(self._conversation, Answers):
             return False
-        told = self._conversation.answer(order)
-        self._act(told)
-        return bool(told)
+        sent = self._conversation.answer(order)
+        self._act(sent)
+        return bool(sent)
 
     def cancel(self) -> bool:
         """Ask the agent in its own language to stop; return whether it has one."""
         if self._over or not isinstance(self._conversation, Listens):
             return False
-        told = self._conversation.tell(Cancel())
-        self._act(told)
-        return bool(told)
+        sent = self._conversation.tell(Cancel())
+        self._act(sent)
+        return bool(sent)
 
     def cut(self, end: Callable[[], None]) -> None:
-        """End the agent's turn as it stands: asked for in its own language where it has one, and soon in any case."""
+        """End the agent's turn as it is: asked for in its own language where it has one, and soon in any case."""
         if self.cutting or self._over:
             return
         self.cutting = True
-        told = self._conversation.tell(Pause()) if isinstance(self._conversation, Listens) else ()
-        self._act(told)
-        asyncio.get_running_loop().call_later(OUTPUT_PAUSE_SECONDS if told else 0.0, end)
+        sent = self._conversation.tell(Pause()) if isinstance(self._conversation, Listens) else ()
+        self._act(sent)
+        asyncio.get_running_loop().call_later(OUTPUT_PAUSE_SECONDS if sent else 0.0, end)
 
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
         spoke, self._over = self._over, True
@@ -117,9 +130,9 @@ class AgentOutput:
         for each in heard:
             match each:
                 case Ended(ok=False) | Limited() if self.cutting:
-                    pass  # cut off between two steps, it has not failed: it goes on in another session
+                    pass  # cut off between two steps, it has not failed: it continues in another session
                 case Ended() if self.talk.ending and (self._spoke or self.cutting):
-                    pass  # its last word was said before we ended it, or it goes on in another session
+                    pass  # its last word was said before we ended it, or it continues in another session
                 case Ended() if self.talk.ending:
                     self._spoke = True
                     self._emit(structs.replace(each, ok=False, status=OWN_EVENTS.get(self.talk.ending)))
@@ -155,6 +168,7 @@ class AgentListeners(Struct, frozen=True):
     tools: ToolboxEndpoint | None = None
     gate: RequestLimiter | None = None  #: of the account that it works on
     count: RequestCount | None = None  #: of its requests to its provider
+    terminal: UserTerminal | None = None  #: on which a user works in the agent's own program
 
 
 class AgentNetwork(Struct, frozen=True):
@@ -176,13 +190,35 @@ async def connect_agent(
         resolved = network.connect_agent(resolved, listeners.metered, listeners.count or RequestCount(), placeholder)
         network.gate = listeners.gate
     if resolved.profile.requests_per_minute and not network.counts_requests:
-        listeners.emit(Noted(f"requests_per_minute is not held: {resolved.name} does not ask its provider through us"))
+        listeners.emit(
+            Noted(f"requests_per_minute is not enforced: {resolved.name} does not ask its provider through us")
+        )
     if net == "on":
         listeners.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
     for name in network.left:
-        listeners.emit(Noted(f"the key in {name} is in its box: {resolved.name} cannot be told another address"))
+        listeners.emit(Noted(f"the key in {name} is in its box: {resolved.name} takes no other address"))
     unmetered = network.open and (not network.counts_requests or bool(network.left))
     return AgentNetwork(resolved, network, network.counts_requests, unmetered)
+
+
+class TurnOrders:
+    """Orders to an agent while its turn lasts."""
+
+    _listening: AgentOutput | None  #: None while no turn lasts
+    _halt: asyncio.Event  #: ends its present turn
+
+    def tell(self, order: Telling) -> bool:
+        """Tell the agent something while it works; return whether it is one that listens, and still does."""
+        return self._listening is not None and self._listening.tell(order)
+
+    def answer(self, order: Answer) -> bool:
+        """Answer a question of the agent's; return whether it waits for it."""
+        return self._listening is not None and self._listening.answer(order)
+
+    def cut(self) -> None:
+        """End the agent's present turn, as it is; the attempt continues."""
+        if self._listening is not None:
+            self._listening.cut(self._halt.set)
 
 
 async def follow_to_end(
@@ -192,7 +228,7 @@ async def follow_to_end(
     finished: asyncio.Event,
     follow: Callable[[asyncio.Event], Awaitable[Exit]],
 ) -> Exit:
-    """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
+    """Follow the agent to its end; one that takes a request to stop gets it before a signal."""
     asked = asyncio.Event()
 
     async def stopping() -> None:
@@ -223,15 +259,17 @@ async def follow_to_end(
 
 
 class TurnLogs:
-    """What one turn of an agent printed, without secrets, and when."""
+    """What one turn of an agent printed, without secrets, and when; a user's terminal shows it as it is."""
 
-    def __init__(self, folder: Path, redactor: Redactor) -> None:
-        self._folder, self._redactor = folder, redactor
+    def __init__(self, folder: Path, redactor: Redactor, terminal: UserTerminal | None = None) -> None:
+        self._folder, self._redactor, self._terminal = folder, redactor, terminal
         self._logs = {name: CleanLog(folder / f"{name}.log", redactor) for name in ("stdout", "stderr")}
         self._pace = Pace(folder / PACE_FILE)
 
     def write(self, name: str, chunk: bytes) -> None:
         self._logs[name].write(chunk)
+        if self._terminal:
+            self._terminal.show(chunk)
         if name == "stdout":
             self._pace.note_lines(chunk.count(b"\n"))
 
@@ -257,9 +295,13 @@ async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
 def add_toolbox(
     task: AgentTask, resolved: ResolvedAgent, network: Network, tools: ToolboxEndpoint | None
 ) -> tuple[AgentTask, Sequence[Path]]:
-    """Give an agent that takes MCP servers its toolbox; return what its box must show besides."""
-    if tools is None or not resolved.agent.facts.mcp:
+    """Give an agent that takes MCP servers its toolbox, and its hook; return what its box must show besides."""
+    facts = resolved.agent.facts
+    hooked = task.ruled and facts.rules == "hook"
+    if tools is None or not (facts.mcp or hooked):
         return task, ()
-    url = network.offer(tools.token, tools.answer)
-    server, shown = resolved.toolbox(url, tools.token.reveal())
-    return structs.replace(task, mcp=(*task.mcp, server)), shown
+    url, token = network.offer(tools.token, tools.answer), tools.token.reveal()
+    server, shown = resolved.toolbox(url, token)
+    if hooked:
+        task = structs.replace(task, hook=CallHook((server.command, "-IS", str(HOOK)), url, token))
+    return (structs.replace(task, mcp=(*task.mcp, server)) if facts.mcp else task), shown

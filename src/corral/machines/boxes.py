@@ -19,13 +19,14 @@ from corral.machines.scope import FittedScope
 from corral.model import Level
 from corral.model.errors import CorralError
 from corral.rules.text.redact import Redactor
-from corral.world import process, process_identity
+from corral.world import package_managers, process, process_identity
+from corral.world.concurrent import beside
 from corral.world.process import Exit, ProcessControl, ProcessLimits, ProcessStart
 from corral.world.sandbox import program_files, watchdog
 from corral.world.sandbox.confine import confine, has_own_processes, home_in_box
 from corral.world.sandbox.profile import Box
-from corral.world.workspace import package_caches
 from corral.world.workspace.checkout import Workspace
+from corral.world.workspace.mounts import OVERLAY
 
 WATCH_SECONDS = 0.25  #: until the first look; most checks are over by then
 ASIDE_SECONDS = 600.0
@@ -40,12 +41,8 @@ done
 exit $code"""
 
 
-def _ignore_line(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
-    """Hear no single lines: the log and its tail are enough."""
-
-
 class BoxNetwork(Protocol):
-    """What one box is connected to, as whoever builds and watches the box sees it."""
+    """What one box is connected to, as its builder and watchdog see it."""
 
     @property
     def whole(self) -> bool: ...
@@ -65,7 +62,7 @@ class BoxedProgram(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     talks: bool = False
     wrapped: bool = False
-    hear: Callable[[str, bytes, bool], None] = _ignore_line  #: each line
+    hear: Callable[[str, bytes, bool], None] | None = None  #: each line; None: the log and its tail are enough
     raw: Callable[[str, bytes], None]  #: every byte
     orphaned: Callable[[str], object] | None = None  #: gets the name of each program that outlives its parent
     stop: asyncio.Event | None = None  #: ends it, if not what ends the whole attempt
@@ -162,7 +159,7 @@ class Boxes:
         rustup = Path.home() / ".rustup"
         if rustup / "toolchains" in shown:
             base["RUSTUP_HOME"] = str(rustup)
-        base |= package_caches.variables(self.cache) if self.cache else {}
+        base |= package_managers.variables(self.cache) if self.cache else {}
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
     async def follow(
@@ -182,17 +179,18 @@ class Boxes:
     @contextlib.asynccontextmanager
     async def _watch_limits(self, start: ProcessStart, box: Box, talk: ProcessControl) -> AsyncGenerator[None]:
         async def watch() -> None:
-            folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
+            changed = box.folder / OVERLAY / "upper"  # what an overlay shows besides takes no space
+            folders = (
+                changed if changed.is_dir() else box.workspace,
+                box.home,
+                *(box.folder / name for name in ("tmp", "out")),
+            )
             ceiling = structs.replace(self.fitted.ceiling, grouped=self.level in ("full", "container"))
             passed = await watchdog.watch(start, ceiling, folders, first_seconds=WATCH_SECONDS)
             talk.end(passed)
 
-        watching = asyncio.create_task(watch())
-        try:
+        async with beside(watch()):
             yield
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
 
     async def aside(self, command: Sequence[str], box: Box, what: str, seconds: float = ASIDE_SECONDS) -> None:
         """Run a command of ours in a box that nobody is in."""

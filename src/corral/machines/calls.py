@@ -17,6 +17,7 @@ Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,150}\Z")]  #:
 Commit = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400)]
 Place = Literal["out", "files", "snap"]  #: folders beside a workspace that hold what was collected
+CollectedName = Literal["work.bundle", "snapshot.bundle", "left", "done"]  #: files in them
 
 
 class Hello(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,15 @@ class Hello(Struct, frozen=True, kw_only=True):
     version: str
     protocol: int
     engine: str  #: whose attempts these are; another engine's are not touched
+
+
+class RayNode(Struct, frozen=True, kw_only=True):
+    """A node of a Ray cluster."""
+
+    id: str
+    name: str = ""
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
@@ -43,6 +53,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     memory_mb: int = 0
     cores: int = 0
     attempts: int = 0  #: that it holds now
+    nodes: tuple[RayNode, ...] = ()  #: of a Ray cluster; each has a host of its own
 
 
 class LaidFile(Struct, frozen=True):
@@ -54,7 +65,7 @@ class LaidFile(Struct, frozen=True):
 
 
 class OpenAttempt(Struct, frozen=True, kw_only=True):
-    """Begin, or go on with, the steps of one attempt."""
+    """Begin, or continue, the steps of one attempt."""
 
     attempt: Name
     epoch: int
@@ -93,7 +104,7 @@ class MirrorQuestion(Struct, frozen=True, kw_only=True):
 
 
 class Renewal(Struct, frozen=True):
-    """The attempts that an engine still wants."""
+    """The attempts that an engine still needs."""
 
     attempts: tuple[Name, ...] = ()
 
@@ -167,8 +178,8 @@ class FollowTurn(Struct, frozen=True, kw_only=True, tag="turn"):
     offset: Annotated[int, Meta(ge=0)] = 0
 
 
-class Words(Struct, frozen=True):
-    """What the agent is told on its stdin; None closes that."""
+class StdinWords(Struct, frozen=True):
+    """What the agent reads on its stdin; None closes that."""
 
     data: bytes | None = None
     after: int = 0  #: the offset of the output that it answers
@@ -195,7 +206,7 @@ class FetchFile(Struct, frozen=True, kw_only=True, tag="file"):
     attempt: Name
     workspace: Name
     place: Place
-    name: Literal["work.bundle", "snapshot.bundle", "left", "done"]
+    name: CollectedName
 
 
 class CheckOrder(Struct, frozen=True, kw_only=True):
@@ -237,6 +248,35 @@ class RelayedPort(Struct, frozen=True, kw_only=True):
 
     attempt: Name
     port: int
+
+
+class PlaceAttempt(Struct, frozen=True, kw_only=True):
+    """A place on a node of a Ray cluster, for one attempt."""
+
+    attempt: Name
+    epoch: int
+    command: tuple[str, ...]  #: that is started there
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    lease_seconds: Seconds
+    node: str = ""  #: where it was placed before
+    wait_seconds: Seconds = 4.0
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """Where an attempt was placed; without a node it waits, or is lost for good."""
+
+    node: str = ""
+    name: str = ""
+    lost: bool = False
+    reason: str = ""
+
+
+class CarriedAttempt(Struct, frozen=True, kw_only=True):
+    """A stream of the frames between an engine and the host on the node of an attempt."""
+
+    attempt: Name
+    epoch: int
 
 
 EngineStream = TakePack | FollowTurn | FetchFile  #: what a stream that the engine opens is about

@@ -22,10 +22,11 @@ from corral.machines.calls import CheckOrder, LaidFile
 from corral.machines.logs import Log, Tail
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import ENCODER, CheckObservation, CheckResult, Report, TestOrder
-from corral.rules.checks import results, side_effects
+from corral.rules.checks import results
 from corral.rules.checks.results import junit
 from corral.rules.checks.results import report as reports
 from corral.world import untrusted_files
+from corral.world.git import blobs
 from corral.world.process import Owner, ProcessLimits
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
@@ -64,10 +65,14 @@ class LaidFiles(Protocol):
 
 
 async def run(
-    host: WorkspaceHost, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
+    host: WorkspaceHost,
+    folder: Path,
+    commit: str | None,
+    checks: Sequence[str],
+    on_result: Callable[[CheckResult], None],
 ) -> list[CheckResult]:
     """Run checks as `observe` does, and return their results alone."""
-    return [seen.result for seen in await observe(host, folder, commit, checks, told)]
+    return [seen.result for seen in await observe(host, folder, commit, checks, on_result)]
 
 
 async def observe(
@@ -75,7 +80,7 @@ async def observe(
     folder: Path,
     commit: str | None,
     checks: Sequence[str],
-    told: Callable[[CheckResult], None],
+    on_result: Callable[[CheckResult], None],
     lay: LaidFiles | None = None,
 ) -> list[CheckObservation]:
     """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards.
@@ -86,15 +91,20 @@ async def observe(
         order = _order(host, folder, commit, checks, lay)
         seen = list(await host.elsewhere.observe(order))
         for each in seen:
-            told(each.result)
+            on_result(each.result)
         return seen
+    from corral.rules.checks import side_effects  # noqa: PLC0415 -- slow to load, for checks alone
+
     found: list[CheckObservation] = []
     cache, host.boxes.cache = host.boxes.cache, None  # what an agent left there must not sway its checks
     try:
         made = await host.make(folder, commit)
-        names = await _files(host, commit)
+        listed_blobs = await _files(host, commit)
+        names = list(listed_blobs)
         if lay is not None:
-            names += await lay.lay(made)
+            laid = await lay.lay(made)
+            names += laid
+            listed_blobs = {name: blob for name, blob in listed_blobs.items() if name not in laid}
         before = await asyncio.to_thread(untrusted_files.marks, made.tree, names)
         listed = await asyncio.to_thread(untrusted_files.list_files, made.tree, side_effects.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
@@ -103,12 +113,15 @@ async def observe(
             after = await asyncio.to_thread(untrusted_files.marks, made.tree, names)
             there = await asyncio.to_thread(untrusted_files.list_files, made.tree, side_effects.is_output_folder)
             added = side_effects.telling_files(there - listed, ignored)
-            found.append(structs.replace(seen, touched=untrusted_files.between(before, after), added=added))
+            touched = untrusted_files.between(before, after)
+            rewritten, generated = await _compare_touched(host, made, touched, listed_blobs)
+            seen = structs.replace(seen, touched=touched, rewritten=rewritten, generated=generated, added=added)
+            found.append(seen)
             before, listed = after, there
-            told(found[-1].result)
+            on_result(found[-1].result)
     finally:
         host.boxes.cache = cache
-        await checkout.remove(folder)
+        await host.remove(folder)
     return found
 
 
@@ -126,13 +139,37 @@ def _order(
     )
 
 
-async def _files(host: WorkspaceHost, commit: str | None) -> list[str]:
-    """Return the files of a commit, in which a check is not to write."""
+async def _compare_touched(
+    host: WorkspaceHost, made: Workspace, touched: Sequence[str], listed: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which touched files have their content again, and which of them the commit marks as generated."""
+    from corral.rules.checks import side_effects  # noqa: PLC0415 -- slow to load, for checks alone
+
+    names = [name for name in touched if name in listed]
+    if not names:
+        return (), ()
+    attributes = listed.get(side_effects.ATTRIBUTES)
+    wanted = [*([attributes] if attributes else []), *(listed[name] for name in names)]
+    known = await blobs.contents(host.repository, wanted)
+    old = {name: known[listed[name]] for name in names if listed[name] in known}
+    text = known.get(attributes, b"").decode(errors="replace") if attributes else ""
+
+    def same() -> tuple[str, ...]:
+        pairs = (
+            (name, content, checkout.read_below(made.tree, name, len(content) + 1)) for name, content in old.items()
+        )
+        return tuple(name for name, then, now in pairs if now == then)
+
+    return await asyncio.to_thread(same), side_effects.generated_files(old, text)
+
+
+async def _files(host: WorkspaceHost, commit: str | None) -> dict[str, str]:
+    """Return the files of a commit, in which a check is not to write, and their blobs."""
     if commit is None:
-        return []
+        return {}
     out = (await host.repository.git("ls-tree", "-r", "-z", "--full-tree", commit)).out
     rows = (row.partition("\t") for row in out.decode(errors="surrogateescape").split("\0") if row)
-    return [path for about, _, path in rows if " blob " in about]
+    return {path: about.split(" ")[2] for about, _, path in rows if " blob " in about}
 
 
 async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str, name: str) -> CheckObservation:
@@ -170,7 +207,7 @@ async def _check(host: WorkspaceHost, made: Workspace, folder: Path, check: str,
 
 
 def _reports(made: Workspace, check: str) -> list[str]:
-    """Read the test reports that a check was told to write."""
+    """Read the test reports that a check wrote for us."""
     found = [checkout.read_below(made.tree, name, MOST_COUNTED) for name in junit.report_files(check)]
     return [content.decode(errors="replace") for content in found if content]
 

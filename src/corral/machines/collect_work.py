@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,22 +18,29 @@ from msgspec import structs
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model.errors import CorralError
 from corral.model.flow import Task
+from corral.rules.scope import globs
 from corral.rules.text import names
-from corral.world import machine_limits
+from corral.world import locks, machine_limits
 from corral.world.git import collect as collecting
-from corral.world.git import hidden_refs
+from corral.world.git import commit_heads, hidden_refs, incoming_objects, ref_files
 from corral.world.git.collect import CollectedWork
+from corral.world.git.made_objects import GitObject, make_commit, make_object, make_trees
 from corral.world.process import TooSlow
-from corral.world.workspace import checkout
+from corral.world.workspace import checkout, overlay, plain_files
 from corral.world.workspace.checkout import Workspace
+from corral.world.workspace.plain_files import ChangedFiles, FreshCheckout, Ignored, LeftToGit
 
+#: Lines of a .gitignore that are read here just as git reads them.
+PLAIN_RULE = re.compile(r"#.*|!?[\w.*/ +@-]*(\[[A-Za-z0-9]+\][\w.*/ +@-]*)?", re.ASCII)
+OWN_RULES = globs.gitignore(checkout.DROPPINGS)
 #: The agent's own settings may name programs that never end; its identity is in its .git.
 NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
+KEEP_SECONDS = 10.0  #: an agent that is to be ended continues for as long, at most, while its work is kept
 
 
 async def make_snapshot(host: WorkspaceHost, made: Workspace) -> Path:
     """Lay a bundle of what the workspace holds now beside it, if anything is new; return the folder it is in."""
+    await host.open_workspace(made.tree.parent)
     place = made.tree.parent / "snap"
     place.mkdir(mode=0o700, exist_ok=True)
     box = host.boxes.box(made, made.tree.parent, writable=(place,))
@@ -80,7 +90,7 @@ async def keep_snapshots(host: WorkspaceHost, keep: Callable[[], Awaitable[objec
 class WorkPlaces(Protocol):
     """Where the work of one attempt can be found, in three ways; each returns a folder of this machine."""
 
-    async def boxed(self) -> Path | None:
+    async def collected_in_box(self) -> Path | None:
         """Return what was collected in the agent's own box; None: nothing was."""
         ...
 
@@ -100,15 +110,36 @@ class LocalPlaces:
         self._host, self._out = host, folder / "out"
         self._made = checkout.read_workspace(folder / "work")
 
-    async def boxed(self) -> Path | None:
+    async def collected_in_box(self) -> Path | None:
         return self._out if (self._out / "done").exists() and (self._out / "work.bundle").exists() else None
 
     async def alone(self) -> Path:
         host, made = self._host, self._made
         await checkout.restore_git_folder(host.repository, host.base, made.tree, host.attempt, host.owner)
+        if await self._changed_alone():
+            return self._out
         command = collecting.collect_command(made, message(host), host.base, empty_folder(self._out))
         await _aside(host, made, command, self._out)
         return self._out
+
+    async def _changed_alone(self) -> bool:
+        """Collect the paths that an overlay says have changed; tell whether they were plain enough."""
+        host, made = self._host, self._made
+        if made.kind != "overlay" or made.modules or host.base is None:
+            return False
+        try:
+            changes = await asyncio.to_thread(overlay.changed_paths, made.tree.parent)
+            if changes is None:
+                return False
+            out = empty_folder(self._out)
+            command = collecting.changed_command(made, message(host), host.base, out, structs.asdict(changes))
+            for name in ("there", "gone", "index"):
+                if host.owner:
+                    os.chown(out / name, host.owner.uid, host.owner.gid)
+            await _aside(host, made, command, out)
+        except (CorralError, OSError):
+            return False
+        return True
 
     async def files(self) -> Path:
         place = self._made.tree.parent / "files"
@@ -122,8 +153,16 @@ class LocalPlaces:
 
 async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> CollectedWork:
     """Take all the work in a workspace of this machine into the repository."""
-    made = checkout.read_workspace(folder / "work")
+    made = await host.open_workspace(folder)
+    if host.laid:
+        taken = await _collect_plain(host, host.laid, made, message(host), _references(host, node, run))
+        if taken is not None:
+            return taken
     return await collect_from(host, LocalPlaces(host, folder), made, node, run)
+
+
+def _references(host: WorkspaceHost, node: str, run: str) -> list[str]:
+    return [names.hidden_ref(host.attempt), "refs/heads/" + names.branch(run, node, host.attempt)]
 
 
 async def collect_from(host: WorkspaceHost, places: WorkPlaces, made: Workspace, node: str, run: str) -> CollectedWork:
@@ -132,10 +171,10 @@ async def collect_from(host: WorkspaceHost, places: WorkPlaces, made: Workspace,
     Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
     its files by a git that reads nothing of the agent's .git.
     """
-    references = [names.hidden_ref(host.attempt), "refs/heads/" + names.branch(run, node, host.attempt)]
+    references = _references(host, node, run)
     troubles: list[CorralError | OSError] = []
     try:
-        if out := await places.boxed():
+        if out := await places.collected_in_box():
             taken = await _take(host, made, out, references)
             if taken.commit or taken.saved:  # an agent can write a bundle that holds nothing
                 return taken
@@ -203,3 +242,84 @@ def empty_folder(out: Path) -> Path:
 def _subject(task: Task) -> str:
     first = task.prompt.strip().splitlines()[0]
     return first if len(first) <= 72 else first[:69] + "..."
+
+
+# --- plain work: changed files of a small workspace, taken into the repository by reading them, without git
+
+
+def look_at_made(host: WorkspaceHost, made: Workspace, commit: str | None) -> FreshCheckout | None:
+    """Take down how a workspace was made, where what is changed in it can be found without git."""
+    setup = host.plan.setup
+    if commit is None or made.kind != "clone" or made.modules or setup.command or setup.copy:
+        return None
+    git_dir = host.repository.git_dir
+    known = plain_files.recall(git_dir, commit) or plain_files.remember(git_dir, commit, made.tree)
+    if known is None or checkout.exclude_rules(made.tree) != checkout.DROPPINGS.encode() or _plain_rules(known) is None:
+        return None
+    try:
+        return plain_files.note_laid(known, made.tree, made.tree.parent / "home")
+    except (LeftToGit, OSError):
+        return None
+
+
+def _plain_rules(known: plain_files.RememberedTree) -> list[globs.Glob] | None:
+    """Return the rules for new files; None where git is to read them."""
+    if ".gitignore" not in known.entries:
+        return OWN_RULES
+    text = (known.contents or {}).get(".gitignore", b"\\").decode(errors="replace")
+    if not all(PLAIN_RULE.fullmatch(line) for line in text.split("\n")):
+        return None
+    return [*OWN_RULES, *globs.gitignore(text)]
+
+
+async def _collect_plain(
+    host: WorkspaceHost, laid: FreshCheckout, made: Workspace, message: str, references: Sequence[str]
+) -> CollectedWork | None:
+    """Take the changed files of a workspace as one commit; None: git is to collect them."""
+    rules = _plain_rules(laid.remembered)
+    if rules is None or host.hidden_paths(made):
+        return None
+    ignored: Ignored = partial(globs.is_ignored, rules)
+    home = made.tree.parent / "home"
+    try:
+        changed = plain_files.find_changes(laid, made.tree, home, host.begun_ns, ignored)
+    except LeftToGit:
+        return None
+    commit = laid.remembered.commit
+    if changed.entries == laid.remembered.entries:
+        return CollectedWork(None) if commit == host.base else None
+    objects = _new_objects(changed, laid, message, await host.repository.identity())
+    if objects is None:
+        return None
+    name = objects[-1].name.hex()
+    locks.check()
+    async with host.repository_lock():
+        with contextlib.ExitStack() as stack:
+            rest = await asyncio.to_thread(_lay_objects, stack, host, objects, references)
+            await hidden_refs.edit_refs(host.repository, [(reference, name) for reference in rest])
+        await incoming_objects.fold(host.repository)
+    commit_heads.remember(name, objects[-1].content)
+    return CollectedWork(name)
+
+
+def _lay_objects(
+    stack: contextlib.ExitStack, host: WorkspaceHost, objects: Sequence[GitObject], references: Sequence[str]
+) -> list[str]:
+    """Lay objects into the repository, and refs to the last of them; return those that git is to write."""
+    repository = host.repository
+    stack.enter_context(incoming_objects.add_objects(repository, objects))
+    commit = objects[-1].name.hex()
+    return [each for each in references if not ref_files.write(repository.git_dir, each, commit, repository.owner)]
+
+
+def _new_objects(
+    changed: ChangedFiles, laid: FreshCheckout, message: str, identity: tuple[str, str]
+) -> list[GitObject] | None:
+    """Return what the repository does not have yet, the commit last."""
+    before = {tree.name for tree in make_trees(laid.remembered.entries)}
+    trees = make_trees(changed.entries)
+    commit = make_commit(trees[-1].name, [laid.remembered.commit], identity, message)
+    if commit is None:
+        return None
+    new = [tree for tree in trees if tree.name not in before]
+    return [*(make_object(b"blob", content) for content in changed.contents), *new, commit]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from corral.model.errors import BadRequest, CorralError, GitTrouble, SetupFailed
+from corral.model.errors import BadRequest, CorralError, GitTrouble, MissingWorkspace, SetupFailed
 
 T = TypeVar("T")
 MOST_FRAME = 64 << 20
@@ -20,7 +20,9 @@ WINDOW = 1 << 20  #: bytes of a stream that its sender may be ahead of its reade
 PIECE = 128 << 10  #: bytes of a stream in one frame
 MOST_STREAMS, MOST_CALLS = 2000, 500  #: open at once
 MOST_WORDS = 2000  #: characters of an error that the other side sent
-ERRORS: dict[str, type[CorralError]] = {each.__name__: each for each in (BadRequest, SetupFailed, GitTrouble)}
+ERRORS: dict[str, type[CorralError]] = {
+    each.__name__: each for each in (BadRequest, SetupFailed, GitTrouble, MissingWorkspace)
+}
 
 
 class MachineLost(CorralError):
@@ -31,7 +33,7 @@ class BrokenFrames(CorralError):
     """The other side does not speak our protocol."""
 
 
-class Call(Struct, frozen=True, tag="call", array_like=True):
+class CallFrame(Struct, frozen=True, tag="call", array_like=True):
     """A request for something, to be answered by its number."""
 
     number: int
@@ -45,7 +47,7 @@ class Answered(Struct, frozen=True, tag="answer", array_like=True):
     body: Raw
 
 
-class Refused(Struct, frozen=True, tag="refuse", array_like=True):
+class RefusalFrame(Struct, frozen=True, tag="refuse", array_like=True):
     number: int
     kind: str  #: the name of an error that both sides know; empty: any other
     message: str
@@ -59,7 +61,7 @@ class Opened(Struct, frozen=True, tag="open", array_like=True):
     about: Raw
 
 
-class Piece(Struct, frozen=True, tag="piece", array_like=True):
+class PieceFrame(Struct, frozen=True, tag="piece", array_like=True):
     """Bytes of a stream; without any it is at its end."""
 
     stream: int
@@ -79,7 +81,7 @@ class Cut(Struct, frozen=True, tag="cut", array_like=True):
     stream: int
 
 
-Frame = Call | Answered | Refused | Opened | Piece | Room | Cut
+Frame = CallFrame | Answered | RefusalFrame | Opened | PieceFrame | Room | Cut
 _DECODER = msgspec.msgpack.Decoder(Frame)
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -149,14 +151,14 @@ class ByteStream:
             self._check()
             count = min(self._room, PIECE, len(view))
             self._room -= count
-            await self._connection.send(Piece(self.number, bytes(view[:count])))
+            await self._connection.send(PieceFrame(self.number, bytes(view[:count])))
             view = view[count:]
 
     async def end(self) -> None:
         """Say that nothing more comes from here."""
         if not self._closed and not self._broken:
             self._closed = True
-            await self._connection.send(Piece(self.number, b""))
+            await self._connection.send(PieceFrame(self.number, b""))
             self._forget()
 
     async def cut(self) -> None:
@@ -211,7 +213,7 @@ class Connection:
         self._streams: dict[int, ByteStream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._parity = first % 2
-        self.on_call: Callable[[Call], Awaitable[object]] = _refuse_call
+        self.on_call: Callable[[CallFrame], Awaitable[object]] = _refuse_call
         self.on_stream: Callable[[ByteStream, Raw], Awaitable[None]] | None = None
         self.gone = asyncio.Event()
         self.reason = "the connection ended"
@@ -246,7 +248,7 @@ class Connection:
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._calls[number] = answer
         try:
-            await self.send(Call(number, verb, attempt, Raw(_ENCODER.encode(body))))
+            await self.send(CallFrame(number, verb, attempt, Raw(_ENCODER.encode(body))))
             raw = await answer
         finally:
             self._calls.pop(number, None)
@@ -284,11 +286,11 @@ class Connection:
 
     def _take(self, frame: Frame) -> None:
         match frame:
-            case Call():
+            case CallFrame():
                 if len(self._tasks) > MOST_CALLS + MOST_STREAMS:
                     raise BrokenFrames("too many calls at once")
                 self.start(self._answer(frame))
-            case Answered() | Refused():
+            case Answered() | RefusalFrame():
                 self._settle(frame)
             case Opened():
                 if frame.stream % 2 == self._parity or frame.stream in self._streams:
@@ -297,13 +299,13 @@ class Connection:
                     raise BrokenFrames("too many streams at once")
                 stream = self._streams[frame.stream] = ByteStream(self, frame.stream)
                 self.start(self._carry(stream, frame.about))
-            case Piece() | Room() | Cut():
+            case PieceFrame() | Room() | Cut():
                 if stream := self._streams.get(frame.stream):  # else it is over already, here
                     _pass_on(stream, frame)
                 if isinstance(frame, Cut):
                     self.forget(frame.stream)
 
-    def _settle(self, frame: Answered | Refused) -> None:
+    def _settle(self, frame: Answered | RefusalFrame) -> None:
         call = self._calls.get(frame.number)
         if call is None or call.done():
             return  # nobody waits for it any more
@@ -313,15 +315,15 @@ class Connection:
             kind = ERRORS.get(frame.kind, CorralError)
             call.set_exception(kind(frame.message[:MOST_WORDS], hint=frame.hint[:MOST_WORDS]))
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: CallFrame) -> None:
         frame: Frame
         try:
             frame = Answered(call.number, Raw(_ENCODER.encode(await self.on_call(call))))
             encode_frame(frame)
         except CorralError as error:
-            frame = Refused(call.number, type(error).__name__, str(error), error.hint)
+            frame = RefusalFrame(call.number, type(error).__name__, str(error), error.hint)
         except Exception as error:  # noqa: BLE001 -- the caller hears of it; the others' attempts continue
-            frame = Refused(call.number, "", f"{type(error).__name__}: {error}"[:MOST_WORDS], "")
+            frame = RefusalFrame(call.number, "", f"{type(error).__name__}: {error}"[:MOST_WORDS], "")
         with contextlib.suppress(CorralError):
             await self.send(frame)
 
@@ -335,13 +337,13 @@ class Connection:
             await stream.cut()
 
 
-async def _refuse_call(call: Call) -> object:
+async def _refuse_call(call: CallFrame) -> object:
     raise BadRequest(f"nobody here answers `{call.verb[:40]}`")
 
 
-def _pass_on(stream: ByteStream, frame: Piece | Room | Cut) -> None:
+def _pass_on(stream: ByteStream, frame: PieceFrame | Room | Cut) -> None:
     match frame:
-        case Piece():
+        case PieceFrame():
             stream.take(frame.data)
         case Room():
             stream.grant(frame.count)

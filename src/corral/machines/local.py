@@ -8,21 +8,19 @@ from pathlib import Path
 
 from corral.machines import collect_work, workspace_host, workspace_tools
 from corral.machines.agent_output import AgentListeners
-from corral.machines.host import Host
+from corral.machines.host import Host, HostScope
 from corral.machines.machine import Drop, WorkReport
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.scope import FittedScope
 from corral.machines.tool_calls import ProgramTool
 from corral.model import Level
 from corral.model.agent_api import AgentTask, Answer, Telling
-from corral.rules.text.redact import Redactor
 from corral.world import untrusted_files
 from corral.world.git.collect import CollectedWork
 from corral.world.process import Exit, ProcessLimits
-from corral.world.workspace import checkout
+from corral.world.workspace import checkout, plain_files
 
 
-class LocalMachine:
+class LocalMachine(HostScope):
     """Does the steps of one attempt in this process; a workspace is a folder of the state folder."""
 
     def __init__(self, host: Host) -> None:
@@ -32,22 +30,15 @@ class LocalMachine:
     def level(self) -> Level:
         return self._host.level
 
-    @property
-    def fitted(self) -> FittedScope:
-        return self._host.boxes.fitted
-
-    def start_from(self, base: str | None) -> None:
-        self._host.base = base
-
-    def confine(self, fitted: FittedScope, redactor: Redactor) -> None:
-        self._host.boxes.fitted, self._host.redactor = fitted, redactor
-
     # --- the workspace
 
     async def make(
         self, workspace: str, commit: str | None, *, needs: Sequence[str] = (), say: Callable[[str], None]
     ) -> None:
-        await self._host.make(self._folder(workspace), commit, needs=needs, say=say)
+        host, folder = self._host, self._folder(workspace)
+        async with plain_files.once(host.repository.git_dir, commit):
+            made = await host.make(folder, commit, needs=needs, say=say)
+            host.laid = collect_work.look_at_made(host, made, commit)
 
     async def take_over(self, workspace: str) -> None:
         await self._host.take_over(self._folder(workspace))
@@ -141,10 +132,10 @@ class LocalMachine:
         return await collect_work.collect(self._host, self._folder(workspace), node, run)
 
     async def forget_logins(self, workspace: str) -> None:
-        workspace_host.forget_logins(self._host, self._folder(workspace))
+        await workspace_host.leave_workspace(self._host, self._folder(workspace))
 
     async def remove(self, workspace: str) -> None:
-        await checkout.remove(self._folder(workspace))
+        await self._host.remove(self._folder(workspace))
 
     async def close(self) -> None:
         """Keep nothing open: there is nothing."""

@@ -36,7 +36,7 @@ class WorkReport(Struct, frozen=True, kw_only=True):
     unmetered: bool = False  #: it may ask a provider past us
     unreached: str | None = None  #: why its provider could not be reached
     last_words: str = ""  #: what it complained of
-    memory_kills: int = 0  #: processes that the kernel ended for want of memory
+    memory_kills: int = 0  #: processes that the kernel ended for lack of memory
     disk_has_room: bool = True
 
 
@@ -67,7 +67,7 @@ class Machine(Protocol):
         ...
 
     async def take_over(self, workspace: str) -> None:
-        """Go on in the workspace that an earlier attempt left."""
+        """Continue in the workspace that an earlier attempt left."""
         ...
 
     async def fit(self, workspace: str) -> list[str]:
@@ -129,7 +129,7 @@ class Machine(Protocol):
     async def attach(self, workspace: str) -> str | None:
         """Find an agent that an engine before this one started, and that its machine still holds.
 
-        `work` then goes on with it. Return the token of its toolbox; None: there is none to go on with.
+        `work` then continues it. Return the token of its toolbox; None: there is none to continue.
         """
         ...
 
@@ -142,7 +142,7 @@ class Machine(Protocol):
         ...
 
     def cut(self) -> None:
-        """End the agent's present turn; the attempt goes on."""
+        """End the agent's present turn; the attempt continues."""
         ...
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""The network of one attempt: its provider with the key put in outside, other hosts as the scope says, all told."""
+"""The network of one attempt: its provider, with the key added outside; all other hosts by its scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from corral.model.errors import CorralError
 from corral.rules.money.metering import TokenMeter
 from corral.rules.scope import hosts
 from corral.rules.scope.hosts import ApiPaths, api_paths
-from corral.world import package_registries
+from corral.world import package_managers
 from corral.world.process import ProcessControl, ProcessStart
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
@@ -61,7 +61,7 @@ class Network:
         self.open = not self.own
         self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
         self._words: list[str] = [] if net in ("on", "off") else [*net]
-        self._registry_settings: dict[str, str] = {}  # what package clients are told of indexes
+        self._registry_settings: dict[str, str] = {}  # settings of package clients for indexes
         self._upstream: Upstream | None = None
         self._key: Key | None = None
         self.placeholder = ""  #: what stands for the key in the box
@@ -76,10 +76,10 @@ class Network:
     async def allow(self) -> None:
         """Look up what `@registries` stands for on this machine."""
         if REGISTRIES in self._words:
-            # The person's own clients name them: a mirror in their own network is meant too.
-            named = [f"private:{found.host}" for found in await package_registries.registries(os.environ)]
+            # The user's own clients name them: a mirror in their own network is meant too.
+            named = [f"private:{found.host}" for found in await package_managers.registries(os.environ)]
             self._words = [word for word in self._words if word != REGISTRIES] + named
-            self._registry_settings = package_registries.settings(os.environ)
+            self._registry_settings = package_managers.settings(os.environ)
 
     def connect_agent(
         self, resolved: ResolvedAgent, metered: OnMetered, count: RequestCount, placeholder: str = ""
@@ -95,7 +95,7 @@ class Network:
         url = _url(provider.address, named or provider.standard) if provider else ""
         if provider is None or not url or not is_metered(resolved):
             self.left = tuple(name for name in facts.keys if resolved.env.get(name))
-            # Where its settings say it is to go, it may go: they are the person's, or trusted.
+            # Where its settings say it is to go, it may go: they are the user's, or trusted.
             addresses = [value for value in resolved.env.values() if value.startswith(("http://", "https://"))]
             self._words += [hosts.of_url(address, private=True) for address in addresses] or facts.hosts
             self._words += profile.hosts
@@ -113,7 +113,7 @@ class Network:
             self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)
         address = f"http://127.0.0.1:{self._port(PROVIDER)}"
         settings = {**profile.settings, provider.address: address}
-        dropped = facts.keys if present else provider.keys  # what it logs in with otherwise goes on as it is
+        dropped = facts.keys if present else provider.keys  # its other logins work as they are
         env = {name: value for name, value in resolved.env.items() if name not in dropped}
         self.left = tuple(name for name in facts.keys if env.get(name))
         env[provider.address] = address
@@ -168,7 +168,7 @@ class Network:
 
     @contextlib.asynccontextmanager
     async def serve(self, start: ProcessStart, talk: ProcessControl) -> AsyncGenerator[None]:
-        """Answer for as long as the box runs; if we cannot, the box is ended and our own failure told."""
+        """Answer for as long as the box runs; if we cannot, end the box and report our own failure."""
         async with contextlib.AsyncExitStack() as stack:
             serving = asyncio.create_task(self._serve(start, stack))
             serving.add_done_callback(lambda done: None if _went_well(done) else talk.end("lingered"))

@@ -28,6 +28,7 @@ from corral.model import ENCODER, Level
 from corral.model.errors import BadRequest, CorralError
 from corral.model.program import Program, ProgramErrorClass, ProgramFailure, ProgramResult
 from corral.world import process
+from corral.world.concurrent import beside
 from corral.world.process import Exit, ProcessControl, ProcessLimits, ProcessStart
 from corral.world.sandbox import program_files, watchdog
 from corral.world.sandbox.confine import agent_owner, confine
@@ -46,16 +47,12 @@ DENO_OPTIONS = (
     "--no-check",
 )  # fmt: skip
 _DATA = re.compile(r"data:[a-z/]+;base64,[A-Za-z0-9+/=.]*")
-TOLD: dict[ProgramErrorClass, str] = {
+ERROR_WORDS: dict[ProgramErrorClass, str] = {
     "memory": "it used more than {0.memory_mb} MB of memory",
     "cpu": "it used more than {0.cpu_seconds} s of processor time",
     "timeout": "it took longer than {0.timeout_seconds:g} s",
     "output": "its result or what it printed has more than {0.output_bytes} bytes",
 }
-
-
-def _ignore_line(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
-    """Hear no single lines: what a program prints is kept as it is."""
 
 
 class _Outcome(Struct, frozen=True):
@@ -121,7 +118,7 @@ async def _follow(
     with boxed as start:
         seconds = ProcessLimits(timeout_seconds=limits.timeout_seconds, idle_seconds=1e9, grace_seconds=0.1)
         async with _serving(start, talk), _watching(start, box, control):
-            ended = await process.follow(start, seconds, _ignore_line, raw, asyncio.Event(), control)
+            ended = await process.follow(start, seconds, None, raw, asyncio.Event(), control)
     if boxed.memory_kills:
         ended = structs.replace(ended, why="memory")
     return ended, talk, printed
@@ -232,12 +229,8 @@ async def _watching(start: ProcessStart, box: Box, control: ProcessControl) -> A
         ceiling = Ceiling(memory_mb=box.memory_mb, processes=box.processes)
         control.end(await watchdog.watch(start, ceiling, (), every_seconds=0.25, first_seconds=0.25))
 
-    watching = asyncio.create_task(watch())
-    try:
+    async with beside(watch()):
         yield
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
 
 
 def _failure(program: Program, ended: Exit, talk: _Talk, printed: str) -> ProgramFailure | None:
@@ -247,7 +240,7 @@ def _failure(program: Program, ended: Exit, talk: _Talk, printed: str) -> Progra
         if talk.outcome.failed is None:
             return None
         failed = talk.outcome.failed
-        words = TOLD.get(failed.kind)
+        words = ERROR_WORDS.get(failed.kind)
         return ProgramFailure(failed.kind, words.format(program.limits) if words else _clean(failed.message, program))
     if ended.why in ("memory", "timeout"):
         kind = "memory" if ended.why == "memory" else "timeout"
@@ -256,7 +249,7 @@ def _failure(program: Program, ended: Exit, talk: _Talk, printed: str) -> Progra
     elif ended.code and "out of memory" in printed.lower():
         kind = "memory"
     if kind:
-        return ProgramFailure(kind, TOLD[kind].format(program.limits))
+        return ProgramFailure(kind, ERROR_WORDS[kind].format(program.limits))
     last = " ".join(printed.split())[-400:]
     return ProgramFailure("program", f"it ended with {ended.code} and no result" + (f": {last}" if last else ""))
 

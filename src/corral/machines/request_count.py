@@ -8,7 +8,6 @@ from collections.abc import Callable
 from corral.world.proxy.listener import RequestRefused
 
 MOST_UNPRICED = 50  #: where the user has set any limit in dollars, and no other number
-HINT = "raise [budget] max_unpriced_requests in config.toml, or give its model a price in prices.toml"
 PAYMENT_REQUIRED = 402
 
 

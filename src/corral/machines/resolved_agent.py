@@ -14,9 +14,19 @@ from msgspec import Struct, field, structs
 
 from corral import agents
 from corral.agents import Agent
+from corral.agents.protocol import Interactive
 from corral.config.paths import is_file
 from corral.config.settings import Config
-from corral.model.agent_api import AccountProfile, AgentProfile, ClientServer, Command, Hook, McpProfile, McpServer
+from corral.model.agent_api import (
+    AccountProfile,
+    AgentProfile,
+    AgentTask,
+    ClientServer,
+    Command,
+    Hook,
+    McpProfile,
+    McpServer,
+)
 from corral.model.errors import BadRequest, CorralError
 from corral.model.money import Budget
 from corral.world import process
@@ -27,6 +37,8 @@ PACKAGE = Path(__file__).parents[1]  #: of an editable installation it lies outs
 LOOP = "corral:loop"
 #: Programs of ours that need nothing but the standard library and one file to play.
 BRIDGE = PACKAGE / "boxed" / "bridge.py"
+HOOK = PACKAGE / "boxed" / "call_hook.py"
+TERMINAL = PACKAGE / "boxed" / "terminal.py"
 PLAYERS = {"corral:player": PACKAGE / "boxed" / "player.py", "corral:replayer": PACKAGE / "boxed" / "replayer.py"}
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
@@ -63,10 +75,10 @@ class ProgramSearch(Struct, frozen=True):
             words[place] = str(script)
             shown.append(script)
         started = [path for name in command.programs for path in program_files.needs(Path(name).absolute(), os.environ)]
-        return [str(program), *words[1:]], [*shown, *started]
+        return [str(program_files.path_to_start(program)), *words[1:]], [*shown, *started]
 
     def search(self, command: Command) -> list[str]:
-        """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
+        """Return folders that come first on the box's PATH: `env node` must find the node that is the user's."""
         if command.argv[0].startswith("corral:"):
             return []
         found = program_files.interpreter(self.find(command.argv[0]).resolve(), os.environ)
@@ -146,7 +158,8 @@ class ResolvedAgent(Struct, frozen=True):
     def toolbox(self, url: str, token: str) -> tuple[McpServer, list[Path]]:
         """Return the attempt's toolbox as one more server, and what must be readable for those who start it."""
         facts, python = self.agent.facts, Path(os.path.realpath(sys.executable))
-        shown = [] if facts.mcp_url else [*program_files.needs(python, os.environ), BRIDGE]
+        starts = not facts.mcp_url or facts.rules == "hook"  # it, or its hook, is a program of ours
+        shown = [*program_files.needs(python, os.environ), BRIDGE, HOOK] if starts else []
         server = McpServer(
             name="corral" if "corral" not in self.mcp else "corral_toolbox",
             command=str(python),
@@ -179,7 +192,7 @@ class ResolvedAgent(Struct, frozen=True):
         return found
 
     def search(self, command: Command) -> list[str]:
-        """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
+        """Return folders that come first on the box's PATH: `env node` must find the node that is the user's."""
         return self.programs.search(command)
 
     def program(self, name: str) -> Path:
@@ -198,6 +211,25 @@ class ResolvedAgent(Struct, frozen=True):
         return program
 
 
+def put_on_terminal(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Return a command that gives another a terminal inside the box, and what must be readable for it."""
+    python = Path(os.path.realpath(sys.executable))
+    return [str(python), "-IS", str(TERMINAL), *argv], [*program_files.needs(python, os.environ), TERMINAL]
+
+
+def interactive_command(resolved: ResolvedAgent, task: AgentTask) -> Command:
+    """Return what a user works with on a terminal, in the session that the task names."""
+    agent = resolved.agent
+    found = agent.interact(task) if isinstance(agent, Interactive) else None
+    if found is None:
+        raise BadRequest(
+            f"the agent `{resolved.name}` has no program to work with by hand",
+            hint=f"tell it what to do: corral revise RUN TEXT; or name one: [agents.{_key(resolved.name)}] "
+            'interactive = ["..."]',
+        )
+    return found
+
+
 def login_file(folder: Path, name: str) -> Path | None:
     """Find what a login leaves: below a folder that is a home, or in one that is the agent's own."""
     places = (folder / name, folder / Path(name).name)
@@ -205,7 +237,7 @@ def login_file(folder: Path, name: str) -> Path | None:
 
 
 def _key(name: str) -> str:
-    """Return a name as TOML wants it in a table's head."""
+    """Return a name as it is written in the head of a TOML table."""
     return f'"{name}"' if ":" in name else name
 
 
@@ -244,6 +276,11 @@ def locate_agent(name: str, config: Config) -> tuple[Agent, AgentProfile]:
     """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
     agent = agents.find(name, config.agents)
     profile = config.agents.get(name, AgentProfile())
+    # Which key an agent sends may depend on the address: it must know one of the environment like one of its settings.
+    addresses = {each: os.environ[each] for each in agent.facts.address if os.environ.get(each)}
+    if addresses.keys() - profile.settings.keys():
+        profile = structs.replace(profile, settings={**addresses, **profile.settings})
+        agent = agents.find(name, {**config.agents, name: profile})
     variable = agent.facts.place
     named = profile.program or os.environ.get(variable, "") if variable else ""
     if not named:
@@ -344,10 +381,10 @@ async def _has_sign(program: Path, ask: tuple[str, ...], sign: str, cache: Path)
         return known[key]
     try:
         env = {"PATH": os.environ.get("PATH", ""), "HOME": str(cache.parent), "NO_COLOR": "1"}
-        told = await process.run(ProcessStart(argv=[str(program), *ask], env=env), timeout=ASK_SECONDS)
+        answered = await process.run(ProcessStart(argv=[str(program), *ask], env=env), timeout=ASK_SECONDS)
     except CorralError:
         return True  # it cannot say: it is taken for the usual one, and its own failure will tell
-    answer = sign.encode() in told.out + told.err
+    answer = sign.encode() in answered.out + answered.err
     with contextlib.suppress(OSError):
         cache.write_bytes(msgspec.json.encode({**known, key: answer}))
     return answer

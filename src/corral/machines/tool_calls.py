@@ -72,9 +72,11 @@ class ToolCalls:
         log: Callable[[ToolCall], None],
         *,
         whole_log: bool = False,
+        check: Callable[[str, object], Awaitable[None]] | None = None,
     ) -> None:
         self._most_logged = MOST_RECORDED if whole_log else MOST_LOGGED
         self._tools, self._granted, self._limits, self._log = tools, frozenset(granted), limits, log
+        self._check = check  #: the user's rules; CallFailed where they refuse
         self._at_once = asyncio.Semaphore(MOST_AT_ONCE)
         self._bytes = 0
         self.count = 0
@@ -104,6 +106,8 @@ class ToolCalls:
             arguments = msgspec.convert(given, type=tool.arguments)
         except (msgspec.ValidationError, RecursionError) as error:
             raise CallFailed("bad_arguments", f"{name}: {str(error).splitlines()[0]}") from error
+        if self._check:
+            await self._check(name, given)
         async with self._at_once:
             value = ENCODER.encode(await self._call(tool, arguments))
         self._spend(len(value))

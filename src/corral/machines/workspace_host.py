@@ -1,8 +1,9 @@
-"""The workspaces and boxes of one attempt on this machine: made, set up, held against its scope."""
+"""The workspaces and boxes of one attempt on this machine: made, set up, limited by its scope."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import io
 import os
@@ -17,24 +18,25 @@ from corral.machines import boxes, scope
 from corral.machines.boxes import Boxes, Kept
 from corral.machines.calls import CheckOrder, LaidFile, LineAnswer, LineOrder
 from corral.machines.logs import Log, Tail
-from corral.machines.network import Network
+from corral.machines.network import Network, is_open
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.scope import FittedScope
+from corral.machines.scope import FittedScope, MachinePaths
 from corral.model import CheckObservation, Level, Net, RunPlan, TestOrder
-from corral.model.errors import SetupFailed
+from corral.model.errors import CorralError, SetupFailed
 from corral.model.flow import Task
 from corral.rules.text.redact import Redactor, likely_secrets
-from corral.world import untrusted_files
+from corral.world import package_managers, untrusted_files
 from corral.world.git import object_cache
 from corral.world.git.repository import Repository
 from corral.world.locks import hold_lock
 from corral.world.process import ProcessLimits
 from corral.world.sandbox.confine import agent_owner, has_own_processes
-from corral.world.sandbox.scope_paths import MachinePaths
 from corral.world.untrusted_files import dangerous_links
 from corral.world.workspace import checkout as workspace
-from corral.world.workspace import package_caches
+from corral.world.workspace import kinds, overlay
 from corral.world.workspace.checkout import Loan, Workspace
+from corral.world.workspace.mounts import OVERLAY
+from corral.world.workspace.plain_files import FreshCheckout
 
 IDLE_SECONDS = 3600.0
 FREE_DISK_BYTES = 64 << 20  #: free on a disk that is not full
@@ -70,6 +72,10 @@ class WorkspaceHost:
         self.copied: Sequence[LaidFile] | None = None  #: ignored files that came along; None: the repository's own
         self.elsewhere: CheckMachine | None = None  #: where its checks run; None: here
         self.beside_name: str | None = None  #: of a host beside an attempt's own
+        self.laid: FreshCheckout | None = (
+            None  #: how its workspace was made, if what changes in it is found without git
+        )
+        self.begun_ns = 0  #: when its agent was started first
         self.order: TestOrder | None = None  #: which tests its checks run; None: all
 
     def beside(self, name: str, time_limit_seconds: float | None = None) -> WorkspaceHost:
@@ -90,7 +96,7 @@ class WorkspaceHost:
     async def with_cache(self, folder: Path) -> AsyncGenerator[None]:
         """Have the project's package caches at hand, for setup, agent and checks."""
         private = folder.with_name(f"{folder.name}-cache")
-        async with package_caches.lend_cache(
+        async with package_managers.lend_cache(
             self.state, self.repository.git_dir, private, self.owner
         ) as self.boxes.cache:
             try:
@@ -111,11 +117,12 @@ class WorkspaceHost:
             (folder / name).mkdir(parents=True, mode=0o700)
             if self.owner:
                 os.chown(folder / name, self.owner.uid, self.owner.gid)
-        loan = Loan(self.state / "objects", folder / "objects", say)
+        loan = Loan(self.state / "objects", folder / "objects", say, self.state / "templates")
         commits = [commit, *needs] if commit else []
-        made = await workspace.make(self.repository, commits, folder / "work", self.attempt, self.owner, loan)
-        person, address = await self.repository.identity()  # for repositories that an agent makes itself
-        settings = f"[user]\n\tname = {_quote(person)}\n\temail = {_quote(address)}\n"
+        branch = (self.attempt, self.owner)
+        made = await kinds.make(self.plan.setup.kind, self.repository, commits, folder / "work", branch, loan)
+        name, address = await self.repository.identity()  # for repositories that an agent makes itself
+        settings = f"[user]\n\tname = {_quote(name)}\n\temail = {_quote(address)}\n"
         workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
         await self._copy_ignored(made)
         if self.plan.setup.command:
@@ -144,14 +151,14 @@ class WorkspaceHost:
         return network
 
     async def fit(self, made: Workspace, fitted: FittedScope) -> list[str]:
-        """Hold the scope against the workspace; return what a person should know of it."""
+        """Hold the scope against the workspace; return what a user should know of it."""
         checkout = self.repository.folder if (self.repository.folder / ".git").exists() else None
         machine = MachinePaths(tree=made.tree, state=self.state, checkout=checkout)
         self.boxes.fitted = await scope.fit(fitted, machine)
         resolved = self.boxes.fitted.resolved
         for folder in resolved.missing:
             workspace.make_below(made.tree, folder, self.owner)
-        if hidden := self.hidden(made):
+        if hidden := self.hidden_paths(made):
             await self.boxes.aside(
                 workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git"
             )
@@ -174,17 +181,38 @@ class WorkspaceHost:
         about = os.statvfs(self.state)
         return has_own_processes(self.level) and about.f_bavail * about.f_frsize > FREE_DISK_BYTES
 
-    def hidden(self, made: Workspace) -> list[str]:
+    def hidden_paths(self, made: Workspace) -> list[str]:
         """Return what of the workspace the agent's box covers up."""
         masks = self.boxes.fitted.resolved.masks if has_own_processes(self.level) else ()
         return [str(mask.path.relative_to(made.tree)) for mask in masks if mask.mode == "hidden"]
 
     async def take_over(self, folder: Path) -> Workspace:
-        """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
+        """Continue in the workspace that an earlier attempt left: it belongs to this one's user now."""
         if self.owner:
-            for name in ("work", "home", "out", "tmp"):
+            overlaid = (folder / OVERLAY).is_dir()
+            for name in ("home", "out", "tmp", *(() if overlaid else ("work",))):
                 await workspace.give(folder / name, self.owner)
+            if overlaid:
+                await overlay.give(folder, self.owner)
+        return await self.open_workspace(folder)
+
+    async def open_workspace(self, folder: Path) -> Workspace:
+        """Return a workspace as it was made, with its files in it: those of an overlay are gone after a restart."""
+        if (folder / OVERLAY).is_dir():
+            await overlay.mount_again(folder, self.owner)
         return workspace.read_workspace(folder / "work")
+
+    async def remove(self, folder: Path) -> None:
+        """Remove a workspace; its checkout may serve again where none of its files can still be open elsewhere.
+
+        A box can hand open files to another one: by the machine's network, or by a socket in a folder that both see.
+        """
+        fitted = self.boxes.fitted
+        shares = fitted.resolved.elsewhere or is_open(self.level, fitted.scope.net)
+        if shares or not has_own_processes(self.level):
+            await workspace.remove(folder)
+        else:
+            await kinds.remove(folder, self.repository, self.state)
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
         tail = Tail()
@@ -196,7 +224,10 @@ class WorkspaceHost:
         )
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
-            raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
+            raise SetupFailed(
+                f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""),
+                hint="[workspace] setup in corral.toml; try it in a fresh clone",
+            )
 
     def keep(self, name: str, content: str | bytes) -> Path:
         """Keep something beside the attempt's logs, without secrets; return where."""
@@ -233,7 +264,7 @@ def fill_home(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], resol
     """Lay files into HOME, and a copy of the login beside them."""
     for name, content in {**task_files(host.task), **files}.items():
         workspace.write_below(home, name, io.BytesIO(content), host.owner)
-    for name in resolved.agent.facts.login:  # the login alone, never the person's own folder
+    for name in resolved.agent.facts.login:  # the login alone, never the user's own folder
         source = resolved.login_file(name)
         if source is None:
             workspace.remove_below(home, name)  # one of another account may lie there
@@ -262,15 +293,17 @@ def home_files(host: WorkspaceHost, folder: Path, places: Sequence[str], most_by
     return found
 
 
-def forget_logins(host: WorkspaceHost, folder: Path) -> None:
-    """Take a person's login out of a workspace that stays."""
+async def leave_workspace(host: WorkspaceHost, folder: Path) -> None:
+    """Leave a workspace that stays: without the user's login, and with all its files on the disk."""
     for name in host.logins:
         workspace.remove_below(folder / "home", name)
+    with contextlib.suppress(CorralError, OSError):  # no room: then it stays an overlay
+        await overlay.flatten(folder)
 
 
 def task_files(task: Task) -> dict[str, bytes]:
     """Return the files that come with a task, as they are to lie in HOME."""
-    return {**_put_skills(task), **_handed_files(task)}
+    return {**_put_skills(task), **_handed_files(task), **_image_files(task)}
 
 
 def _put_skills(task: Task) -> dict[str, bytes]:
@@ -280,6 +313,10 @@ def _put_skills(task: Task) -> dict[str, bytes]:
         for file, content in untrusted_files.files(Path(place), MOST_SKILL_FILE):
             found[f"skills/{name}/{file}"] = content
     return found
+
+
+def _image_files(task: Task) -> dict[str, bytes]:
+    return {f"images/{image.name}": base64.b64decode(image.data) for image in task.images}
 
 
 def _handed_files(task: Task) -> dict[str, bytes]:

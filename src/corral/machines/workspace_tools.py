@@ -88,6 +88,7 @@ class WorkspaceTools:
             "run_command": ProgramTool(arguments.RunCommand, self._command),
             "run_tests": ProgramTool(arguments.RunTests, self._tests),
             "git": ProgramTool(arguments.Git, self._git),
+            "packages": ProgramTool(arguments.Packages, self._packages),
         }
 
     # --- files
@@ -99,7 +100,7 @@ class WorkspaceTools:
         return (await asyncio.to_thread(self._read, asked.path)).decode(errors="replace")
 
     async def _write_file(self, asked: arguments.WriteFile) -> dict[str, Any]:
-        name = self._allowed(asked.path, write=True)
+        name = self._path_in_scope(asked.path, write=True)
         body = asked.content.encode(errors="replace")
         if len(body) > MOST_FILE_BYTES:
             raise CallFailed("limit", f"{asked.path}: {MOST_FILE_BYTES >> 20} MB are the most")
@@ -135,7 +136,7 @@ class WorkspaceTools:
         return found
 
     def _read(self, path: str) -> bytes:
-        name = self._allowed(path)
+        name = self._path_in_scope(path)
         content = checkout.read_below(self._root, name, MOST_FILE_BYTES + 1) if name else None
         if content is None:
             raise CallFailed("not_found", f"{path[:200]}: there is no such file, or it is behind a link")
@@ -143,7 +144,7 @@ class WorkspaceTools:
             raise CallFailed("limit", f"{path[:200]}: {MOST_FILE_BYTES >> 20} MB are the most")
         return content
 
-    def _allowed(self, path: str, *, write: bool = False) -> str:
+    def _path_in_scope(self, path: str, *, write: bool = False) -> str:
         """Return a path as it is meant below the root; refused if it leads elsewhere or the scope does not show it."""
         parts = globs.split(path)
         if path.startswith(("/", "~")) or "\0" in path or ".." in parts or ".git" in map(str.lower, parts):
@@ -159,7 +160,7 @@ class WorkspaceTools:
 
     def _files(self, path: str, pattern: str, *, links: bool = False) -> Iterator[str]:
         """Yield readable files by name; no link is followed, ignored files are left out."""
-        base = self._allowed(path)
+        base = self._path_in_scope(path)
         wanted, rules = globs.glob(pattern or "**"), globs.gitignore(_ignore_file(self._root))
         top = globs.top(self._fitted.scope, ignore=self._fitted.ignore)
         for folder, folders, names in os.walk(self._root / base, followlinks=False):
@@ -198,12 +199,21 @@ class WorkspaceTools:
             "seconds": ended.seconds,
         }
 
+    async def _packages(self, _: arguments.Packages) -> list[arguments.DeclaredPackages]:
+        shown = {
+            name: self._read(name).decode(errors="replace") for name in arguments.PACKAGE_FILES if self._is_there(name)
+        }
+        return arguments.list_packages(shown)
+
+    def _is_there(self, name: str) -> bool:
+        return self._shows(name) and stat.S_ISREG(_file_mode(self._root / name))
+
     # --- git
 
     async def _git(self, asked: arguments.Git) -> Any:  # noqa: ANN401 -- each command gives its own
         if asked.ref.startswith("-") or any(each in asked.ref for each in " :\n\0"):
             raise CallFailed("bad_arguments", "a ref is one commit, branch or range")
-        path = self._allowed(asked.path) if asked.path else ""
+        path = self._path_in_scope(asked.path) if asked.path else ""
         match asked.command:
             case "status":
                 return await self._status()
@@ -235,7 +245,7 @@ class WorkspaceTools:
 
     def _shows(self, path: str) -> bool:
         try:
-            return bool(self._allowed(path.strip('"')))
+            return bool(self._path_in_scope(path.strip('"')))
         except CallFailed:
             return False
 
@@ -254,11 +264,15 @@ def _ignore_file(root: Path) -> str:
 
 
 def _mode(path: Path) -> int:
-    try:
-        found = path.lstat().st_mode
-    except OSError:
-        return 0o644
+    found = _file_mode(path)
     return stat.S_IMODE(found) & 0o777 if stat.S_ISREG(found) else 0o644
+
+
+def _file_mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def _report_nothing(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
@@ -338,7 +352,7 @@ def of_workspace(host: WorkspaceHost, tree: Path, check: str) -> WorkspaceTools:
         box = host.boxes.box(checkout.read_workspace(tree), tree.parent, network=network)
         with confine(argv, structs.replace(box, listeners=(), network=False), host.level, tag=host.attempt) as start:
             try:
-                # Without its tag: what carries that is the agent, which goes on.
+                # Without its tag: what carries that is the agent, which continues.
                 ended = await process.run(structs.replace(start, tag=""), timeout=seconds, most=MOST_COMMAND_BYTES)
             except process.TooSlow:
                 return CommandOutcome(exit_code=124, output="", seconds=seconds, note=NOTES["timeout"])

@@ -27,6 +27,8 @@ from corral.model.plan import (
     CondensePolicy,
     EvidenceRules,
     HeldSlot,
+    PolicyRules,
+    PolicyWord,
     RetryPolicy,
     RoutingRule,
     RunPlan,
@@ -35,10 +37,22 @@ from corral.model.plan import (
     SlotLimits,
     ToolboxRules,
     TrackRecord,
+    WorkspaceKind,
 )
-from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
-from corral.model.request import Request
-from corral.model.run import ENCODER, Artifact, Attempt, MergeState, NodeClash, NodeState, Run, document, winner
+from corral.model.records import AttemptRecord, Order, Phase, RunRecord
+from corral.model.run import (
+    ENCODER,
+    Artifact,
+    Attempt,
+    MergeState,
+    NodeClash,
+    NodeState,
+    Request,
+    Run,
+    document,
+    nodes_with_items,
+    winner,
+)
 from corral.model.scope import NamedPath, Net, PathRules, Scope, ScopeSource, ScopeTable
 from corral.model.values import (
     NOT_STARTED,
@@ -67,7 +81,6 @@ __all__ = [
     "AttemptRecord",
     "CheckObservation",
     "CheckResult",
-    "Claim",
     "ComplexityTable",
     "CondensePolicy",
     "Cost",
@@ -92,6 +105,8 @@ __all__ = [
     "Order",
     "PathRules",
     "Phase",
+    "PolicyRules",
+    "PolicyWord",
     "Question",
     "Receipt",
     "Report",
@@ -119,7 +134,9 @@ __all__ = [
     "TrackRecord",
     "Variation",
     "Violation",
+    "WorkspaceKind",
     "document",
     "moment",
+    "nodes_with_items",
     "winner",
 ]  # fmt: skip

@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from corral.model.flow import Grade
+from corral.model.flow import Grade, TaskImage
 
 Method = Literal["cli", "acp", "api"]
+
+OutputFormat = Literal["text", "json", "jsonl", "regex", "claude", "acp"]  #: how what a command agent prints is read
+PolicyWay = Literal["hook", "permissions", "no"]  #: how an agent program is held to the rules for tools
 
 
 class AgentProfile(Struct, frozen=True, kw_only=True):
@@ -37,10 +40,13 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()  #: of its provider's API, as `METHOD /path`: they pass with its key too
     #: any program as an agent; `{prompt}`, `{file}`, `{model}`, `{workspace}` are filled in
     command: tuple[str, ...] = ()
+    #: for a `command`: what `corral attach` starts on your terminal, with the same placeholders but `{prompt}` and
+    #: `{file}`
+    interactive: tuple[str, ...] = ()  #: what a user works with by hand, on a terminal
     #: how it gets the task: as an argument, on stdin, or in a file
     prompt: Literal["argument", "stdin", "file"] = "argument"
     #: how what it prints is read
-    output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
+    output: OutputFormat = "text"
     #: the field (json, jsonl) or pattern (regex) that holds its answer
     result: str | None = None
     #: a field that must be true or `field=value` (json, jsonl); a pattern that must occur (text, regex)
@@ -66,16 +72,16 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     role: str | None = None
     #: skills that it is given for every task, besides those that are asked for
     skills: tuple[str, ...] = ()
-    #: told to it before every task
+    #: instructions before every task
     instructions: str | None = None
     #: requests to its provider on each account, of all runs together; the lowest holds
     requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
     #: which of `[accounts]` it uses unless asked otherwise; else whatever it is logged in with
     account: str | None = None  #: which of its accounts it uses unless asked otherwise
-    #: when its account is limited, the next of its accounts goes on
+    #: when its account is limited, the next of its accounts continues
     rotate: bool = False  #: when the account is limited, the next of its accounts is used
-    #: who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides
-    permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a person besides
+    #: who allows what it asks leave for (ACP): the `box` alone, or `ask` a user besides
+    permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a user besides
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 
@@ -96,7 +102,7 @@ class AccountProfile(Struct, frozen=True, kw_only=True):
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
+    """Something of the user's that runs at a moment of an attempt; outside the box, as the user."""
 
     #: the moment
     on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
@@ -157,6 +163,14 @@ class McpServer(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class CallHook(Struct, frozen=True):
+    """What an agent's program starts before each call of a tool, and where that asks the user's rules."""
+
+    command: tuple[str, ...]
+    url: str
+    token: str
+
+
 class ProgramVariant(Struct, frozen=True, kw_only=True):
     """Two programs go by one name: what to ask the one that is installed, and what holds if the sign is missing."""
 
@@ -186,19 +200,22 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     reports_tokens: bool = True
     local: bool = False  #: its models run on a machine of one's own: they cost nothing
     oldest: str = ""  #: the first version that is known to work; an older one may not know our flags
-    models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
+    models: str = ""  #: what may be after the colon of --agent NAME:MODEL, by example
     mcp: bool = False  #: can be given MCP servers
     mcp_url: bool = False  #: takes those that are to be reached by a URL, always
     acp: str = ""  #: the command by which it speaks the Agent Client Protocol
     reads: tuple[str, ...] = ()  #: files of a repository that it takes for instructions by itself
     install: str = ""
-    #: takes a JSON Schema itself: one of a table, only one that names all its fields; else it is told in words
+    #: takes a JSON Schema itself: one of a table, only one that names all its fields; else the prompt asks for it
     schema: Literal["table", "strict", "no"] = "no"
-    steers: Literal["live", "turn", "no"] = "no"  #: heeds what it is told at its next step, when its turn ends, or not
+    steers: Literal["live", "turn", "no"] = "no"  #: takes messages at its next step, when its turn ends, or not
+    images: bool = False  #: takes images with its task
+    #: by what the user's rules for tools hold: our hook before each call, what it asks leave for (ACP), or nothing
+    rules: PolicyWay = "no"
 
 
 class AgentTask(Struct, frozen=True, kw_only=True):
-    """What an agent's file is told about the attempt it is to start."""
+    """The attempt that an agent's file starts."""
 
     prompt: str
     workspace: str
@@ -207,12 +224,21 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     session: str | None = None  #: continue this one
     budget_usd: float | None = None
     read_only: bool = False
-    interrupted: bool = False  #: that one was cut off and is to be finished; else it is told something new
+    interrupted: bool = False  #: that one was cut off and is to be finished; else it gets a new prompt
     boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
     number: int = 1  #: which try this is
     mcp: tuple[McpServer, ...] = ()  #: programs with more tools for it
-    asks: bool = False  #: a person is asked what it may do, not the box alone
+    images: tuple[TaskImage, ...] = ()  #: of a new session; each also lies in HOME, by `image_path`
+    asks: bool = False  #: a user is asked what it may do, not the box alone
+    ruled: bool = False  #: the user has rules for single tools
+    hook: CallHook | None = None  #: asks those rules before each call, where its program has hooks
+    placeholder: str = ""  #: what it gets in the place of its key
     schema: Mapping[str, Any] | None = None  #: what its output must fit, for agents that take one themselves
+
+
+def image_path(task: AgentTask, image: TaskImage) -> str:
+    """Return where an image lies in the box."""
+    return f"{task.home}/images/{image.name}"
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -246,24 +272,24 @@ class Leave(Struct, frozen=True):
 
 
 class Steer(Struct, frozen=True):
-    """What a person wants to add while the agent works."""
+    """A message of a user while the agent works."""
 
     text: str
 
 
 class Cancel(Struct, frozen=True):
-    """Ask the agent to stop what it is doing, in its own language, before it is told by a signal."""
+    """Ask the agent to stop what it is doing, in its own protocol, before it gets a signal."""
 
 
 class Pause(Struct, frozen=True):
-    """Ask the agent to end its turn as it stands, and to say what that came to; it goes on in another session."""
+    """Ask the agent to end its turn as it is, and to say what that came to; it continues in another session."""
 
 
 Telling = Steer | Cancel | Pause
 
 
 class Answer(Struct, frozen=True):
-    """What a person answers a question that the agent waits for; `ask` names the question."""
+    """What a user answers a question that the agent waits for; `ask` names the question."""
 
     ask: str
     text: str

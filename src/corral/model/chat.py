@@ -18,7 +18,7 @@ class ChatRecord(Struct, frozen=True, kw_only=True):
     title: str = ""  #: the first line of the first prompt
     options: Mapping[str, str] = field(default_factory=dict[str, str])  #: what the user chose, by the id of the option
     runs: tuple[str, ...] = ()  #: oldest first
-    rejected: tuple[str, ...] = ()  #: runs whose work the user does not want: the next one does not start from it
+    rejected: tuple[str, ...] = ()  #: runs whose work the user rejected: the next one does not start from it
 
     @property
     def updated_at(self) -> str:

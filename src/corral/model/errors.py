@@ -37,7 +37,7 @@ class CorralError(Exception):
 
 
 class BadRequest(CorralError):
-    """The request cannot be met as it stands; nothing was started, nothing changed."""
+    """The request cannot be met as it is; nothing was started, nothing changed."""
 
     exit_code = 2
 
@@ -104,13 +104,13 @@ class BadFlow(BadRequest):
 
 
 class Stopped(CorralError):
-    """A person stopped it before anything was started."""
+    """A user stopped it before anything was started."""
 
     exit_code = 130
 
 
 class Untrusted(BadRequest):
-    """A repository's settings would start programs, and the person has not said that they may."""
+    """A repository's settings would start programs, and the user has not said that they may."""
 
 
 class StoreTrouble(CorralError):
@@ -144,7 +144,9 @@ class SetupFailed(CorralError):
 
 
 class Blocked(CorralError):
-    """A hook of the person's said no."""
+    """A hook of the user's said no."""
+
+    moment = ""  #: of the attempt, at which it was asked
 
 
 class GitTrouble(CorralError):
@@ -153,6 +155,10 @@ class GitTrouble(CorralError):
 
 class ChecksFailed(CorralError):
     """What would have come of a merge does not pass its checks; nothing was moved."""
+
+
+class MissingWorkspace(CorralError):
+    """The folder of an attempt is gone, and what was only there with it."""
 
 
 class OutOfResources(CorralError):

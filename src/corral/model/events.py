@@ -1,8 +1,8 @@
-"""What happened, typed and in the past tense: told by agents through their files, and by the engine itself."""
+"""What happened, typed and in the past tense: from agents through their files, and from the engine itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,11 +11,13 @@ from msgspec import Struct
 from corral.model import CheckResult, Failure, Status, Tokens
 from corral.model.errors import CorralError
 
+BY_HAND = "a user worked in it by hand"  #: the last word of an agent whose program a user has left
+
+StatusOf = Literal["run", "node", "attempt"]
+
 
 def _snake(name: str) -> str:
-    return "".join(
-        "_" + mail_message.lower() if mail_message.isupper() else mail_message for mail_message in name
-    ).lstrip("_")
+    return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
 
 
 class _Event(Struct, frozen=True, tag_field="type", tag=_snake, omit_defaults=True):
@@ -56,15 +58,15 @@ class Spent(_Event, frozen=True):
     computed_usd: float | None = None  #: as corral counts it so far, where the agent does not say
 
 
-class Filled(_Event, frozen=True):
+class ContextUsed(_Event, frozen=True):
     """How much of its model's window the agent's last request took up."""
 
     tokens: int
-    window: int | None = None  #: how large that is, where it is told
+    window: int | None = None  #: how large that is, if known
 
 
-class Rationed(_Event, frozen=True):
-    """How a window of its account's quota stands, where the agent tells it: `5h`, `7d`."""
+class QuotaReported(_Event, frozen=True):
+    """The use of a window of its account's quota, if the agent reports it: `5h`, `7d`."""
 
     window: str
     used: float | None = None  #: a share: 1 is all of it
@@ -74,9 +76,12 @@ class Rationed(_Event, frozen=True):
 class Asked(_Event, frozen=True):
     question: str
     ask: str = ""
-    answer: str = ""  #: what it was told, where that was decided at once
+    answer: str = ""  #: the answer, where it was decided at once
     choices: tuple[str, ...] = ()  #: what it may be answered; empty: any words
-    default: str = ""  #: what it is told if nobody answers
+    default: str = ""  #: the answer if nobody gives one
+    tool: str = ""  #: it asks leave to call this
+    arguments: Mapping[str, str] | None = None  #: of that call, those that rules go by
+    grant: str = ""  #: the answer that allows it
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
@@ -92,8 +97,8 @@ class Planned(_Event, frozen=True):
     steps: tuple[Step, ...]
 
 
-class Heeded(_Event, frozen=True):
-    """The agent has taken in what a person told it while it worked."""
+class SteerTaken(_Event, frozen=True):
+    """The agent has taken in a user's message while it worked."""
 
     text: str
 
@@ -127,7 +132,7 @@ class Rejected(_Event, frozen=True):
 
 
 class Condensed(_Event, frozen=True):
-    """The agent goes on in a session of its own that starts from this summary."""
+    """The agent continues in a session of its own that starts from this summary."""
 
     number: int
     reason: str
@@ -140,10 +145,11 @@ class Noted(_Event, frozen=True):
     """The engine's own words."""
 
     text: str
+    hook: str = ""  #: the moment of the user's hook that these words are about
 
 
 class Reported(_Event, frozen=True):
-    """The agent told the person through its toolbox what it is doing."""
+    """The agent reported through its toolbox what it is doing."""
 
     text: str
     percent: float = 0.0  #: 0: not said
@@ -174,7 +180,7 @@ class Checked(_Event, frozen=True):
 class StatusChanged(_Event, frozen=True):
     """A run, a node or an attempt reached a status."""
 
-    kind: Literal["run", "node", "attempt"]
+    kind: StatusOf
     id: str
     status: Status
     reason: str | None = None
@@ -194,34 +200,59 @@ class UserAsked(_Event, frozen=True):
 
 
 class Moved(_Event, frozen=True):
-    """`StatusChanged` as stores of before 0.2 hold it; read, never written."""
+    """`StatusChanged` as stores before 0.2 contain it; read, never written."""
 
     what: str
     status: Status
     reason: str | None = None
 
 
+class ContextUsedBefore(ContextUsed, frozen=True, tag="filled"):
+    """`ContextUsed` as stores before 0.2 contain it; read, never written."""
+
+
+class QuotaReportedBefore(QuotaReported, frozen=True, tag="rationed"):
+    """`QuotaReported` as stores before 0.2 contain it; read, never written."""
+
+
+class SteerTakenBefore(SteerTaken, frozen=True, tag="heeded"):
+    """`SteerTaken` as stores before 0.2 contain it; read, never written."""
+
+
 Event = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Rationed | Asked | Planned | Heeded
-    | Limited | Ended | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | StatusChanged
-    | UserAsked
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | ContextUsed | QuotaReported | Asked | Planned
+    | SteerTaken | Limited | Ended | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked
+    | StatusChanged | UserAsked
 )  # fmt: skip
 
-#: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
+#: What an agent may report; the rest is the engine's own, and no agent's line can forge it.
 AgentEvent = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Rationed | Asked | Planned | Heeded
-    | Limited | Ended | Unparsed
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | ContextUsed | QuotaReported | Asked | Planned
+    | SteerTaken | Limited | Ended | Unparsed
 )  # fmt: skip
 
 #: How `UserAsked` begins in stores of before 0.2: as words of `Noted`.
 _ASKED_BEFORE = "waits for you: "
 
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
-VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, StatusChanged, UserAsked)
+VITAL = (
+    Started,
+    Spent,
+    Asked,
+    SteerTaken,
+    Limited,
+    Ended,
+    Rejected,
+    Condensed,
+    Noted,
+    Checked,
+    StatusChanged,
+    UserAsked,
+)
 
 
 class StoredEvent(Struct, frozen=True):
-    """An event where it stands in the log."""
+    """An event at its place in the log."""
 
     seq: int
     at: float
@@ -234,7 +265,7 @@ class StoredEvent(Struct, frozen=True):
 
 
 class RunEvent(Struct, frozen=True):
-    """An event as it is told to whoever watches a run in this process."""
+    """An event as watchers of a run in this process get it."""
 
     run: str
     node: str | None
@@ -242,15 +273,33 @@ class RunEvent(Struct, frozen=True):
     event: Event
 
 
-DECODER: msgspec.json.Decoder[Event | Moved] = msgspec.json.Decoder(Event | Moved)
-AGENT_DECODER: msgspec.json.Decoder[AgentEvent] = msgspec.json.Decoder(AgentEvent)
+#: Tags of before 0.2, which stores and recordings contain.
+OlderEvent = ContextUsedBefore | QuotaReportedBefore | SteerTakenBefore
+
+DECODER: msgspec.json.Decoder[Event | OlderEvent | Moved] = msgspec.json.Decoder(Event | OlderEvent | Moved)
+AGENT_DECODER: msgspec.json.Decoder[AgentEvent | OlderEvent] = msgspec.json.Decoder(AgentEvent | OlderEvent)
 
 
-def _as_now(event: Event | Moved) -> Event:
-    """Return an event of an older store as it would be told now."""
+def with_present_tag(event: AgentEvent | OlderEvent) -> AgentEvent:
+    """Return an agent's event under its present tag."""
+    match event:
+        case ContextUsedBefore():
+            return ContextUsed(event.tokens, event.window)
+        case QuotaReportedBefore():
+            return QuotaReported(event.window, event.used, event.resets)
+        case SteerTakenBefore():
+            return SteerTaken(event.text)
+        case _:
+            return event
+
+
+def _as_now(event: Event | OlderEvent | Moved) -> Event:
+    """Return an event of an older store in its present form."""
+    if isinstance(event, ContextUsedBefore | QuotaReportedBefore | SteerTakenBefore):
+        return with_present_tag(event)
     if isinstance(event, Moved):
         kind, _, name = event.what.partition(" ")
-        known: Literal["run", "node", "attempt"] = "run" if kind == "run" else "node" if kind == "node" else "attempt"
+        known: StatusOf = "run" if kind == "run" else "node" if kind == "node" else "attempt"
         return StatusChanged(known, name, event.status, event.reason)
     if isinstance(event, Noted) and event.text.startswith(_ASKED_BEFORE):
         return UserAsked("", event.text.removeprefix(_ASKED_BEFORE))

@@ -12,8 +12,9 @@ Grade = Literal["held-out", "proven", "unharmed", "unchecked", "doubtful"]
 GRADES: tuple[Grade, ...] = get_args(Grade)  #: the best first
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]  #: failed: also a test that ended with an error
 Tree = Literal[
-    "delivered", "base", "harness", "allowed", "control", "altered", "reordered", "held-out", "held-out base"
-]
+    "delivered", "base", "harness", "allowed", "control", "altered", "reordered", "again", "base again",
+    "held-out", "held-out base",
+]  # fmt: skip
 How = Literal["put back", "removed", "merged", "new test", "allowed"]
 MOST_TESTS = 20_000  #: kept of one check
 MOST_NAMES = 50  #: listed of one kind of change
@@ -49,7 +50,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     note: str = ""  #: set where the exit code does not tell it all
     output: str = ""  #: the end of what it printed; the whole is in the file named by `log`
     log: str = ""
-    tests: Tally | None = None  #: None: it told of none
+    tests: Tally | None = None  #: None: it reported none
     before: Sighting | None = None  #: at the base; None: it was not run there
     again: Sighting | None = None  #: of a check that failed: the same once more
     new_failures: tuple[str, ...] = ()  #: tests that fail now and did not at the base, or the command itself
@@ -85,6 +86,9 @@ class Report(Struct, frozen=True, kw_only=True):
     inside: tuple[str, ...] = ()  #: top-level modules that were imported from the checked tree
     outside: tuple[str, ...] = ()  #: top-level modules that were imported from elsewhere
     unstable: tuple[str, ...] = ()  #: ids that another run of the same tree does not have
+    repeated: dict[str, tuple[Outcome, ...]] = field(
+        default_factory=dict[str, tuple[Outcome, ...]]
+    )  #: how tests ended that ran more than once, in that order
     cut: bool = False  #: there were more tests than are kept
     programs: tuple[str, ...] = ()  #: what ran, with versions: Python 3.11.7, pytest 9.2.0, Node 20.1.0
 
@@ -95,6 +99,8 @@ class CheckObservation(Struct, frozen=True, kw_only=True):
     result: CheckResult
     report: Report | None = None  #: None: no reporter knows its runner
     touched: tuple[str, ...] = ()  #: files of the checked commit that were changed while it ran
+    rewritten: tuple[str, ...] = ()  #: those of them that have the content of the commit all the same
+    generated: tuple[str, ...] = ()  #: those of them that the commit marks as generated
     added: tuple[str, ...] = ()  #: new files in its tree that a later run would read
     left: tuple[str, ...] = ()  #: programs that it left running
 
@@ -109,6 +115,7 @@ class TestOrder(Struct, frozen=True, kw_only=True):
     first: tuple[str, ...] = ()  #: tests whose files come first
     turned: bool = False  #: in the opposite order
     seconds: float = 0.0  #: after which no further test begins; 0: no limit
+    times: int = 1  #: how often each of them runs at most, in an equal part of these seconds
 
 
 class SteeringFile(Struct, frozen=True, kw_only=True):
@@ -209,6 +216,19 @@ class EvidenceDetail(Struct, frozen=True, kw_only=True):
         """What ran in the checks of the work, with versions."""
         own = (each for run in self.runs if run.tree == "delivered" for each in run.programs)
         return tuple(dict.fromkeys(own))
+
+
+def unchecked_evidence(words: str) -> Evidence:
+    """Return the evidence of work that no check was run on, and why."""
+    return Evidence(grade="unchecked", reasons=(words,))
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """What the checks of an attempt came to."""
+
+    results: tuple[CheckResult, ...] = ()
+    evidence: Evidence | None = None
+    detail: EvidenceDetail = EvidenceDetail()
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

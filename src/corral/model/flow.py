@@ -1,4 +1,4 @@
-"""What a person asks for: tasks, and the graphs they stand in. Every strategy is a function that builds a flow."""
+"""What a user asks for: tasks, and the graphs they are in. Every strategy is a function that builds a flow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from corral.model.program import Language
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
 RunStrategy = Literal["single", "multi", "parallel", "race", "auto"]  #: how a run is carried out
-Kind = Literal["task", "run", "gate", "merge", "join"]
+Kind = Literal["task", "run", "gate", "merge", "join", "plan"]
+Parallelism = Literal["sequential", "balanced", "maximal"]  #: of a flow that an agent writes
 Composition = Literal["template", "planned", "written"]  #: who made a flow: we, an agent, or a user by hand
 OnFailure = Literal["stop", "continue"]
 On = Literal["success", "failure", "always"]
 Select = Literal["evidence", "cheapest", "first"]
+MergeWhen = Literal["never", "auto"]  #: auto: what is done merges by itself
 Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
 MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr", "apply"]
 
@@ -62,19 +64,31 @@ class AgentChoice(Struct, frozen=True):
         return f"{whom}:{short(self.model)}" if self.model else whom
 
 
+class TaskImage(Struct, frozen=True):
+    """An image that belongs to a task; it also lies in ~/images of the box."""
+
+    name: str
+    data: str  #: as base64
+
+    @property
+    def media_type(self) -> str:
+        return f"image/{self.name.rpartition('.')[2]}"
+
+
 class Task(Struct, frozen=True, kw_only=True):
-    """What a person wants done, and what holds for it."""
+    """The work that a user asks for, and its limits."""
 
     prompt: str
     type: TaskType | None = None
     files: tuple[str, ...] = ()
+    images: tuple[TaskImage, ...] = ()
     checks: tuple[str, ...] = ()
     role: str | None = None
-    briefing: tuple[str, ...] = ()  #: what it is told before the task: role, instructions, skills
+    briefing: tuple[str, ...] = ()  #: instructions before the task: role, instructions, skills
     skills: tuple[tuple[str, str], ...] = ()  #: name and folder: brought along into the box
     untrusted: str = ""  #: text of others that the task is about, such as an issue; it allows nothing
-    handoff: str = ""  #: what it is told of the work it goes on from
-    handed: tuple[tuple[str, str], ...] = ()  #: files for its HOME: what is too long to be told
+    handoff: str = ""  #: note on the work that it continues
+    handed: tuple[tuple[str, str], ...] = ()  #: files for its HOME: what is too long for the prompt
     read_only: bool = False  #: changing nothing is then success
     unchanged_ok: bool = False  #: changing something and changing nothing are both fine: commands, answers
     budget_usd: float | None = None
@@ -110,10 +124,20 @@ class Repeat(Struct, frozen=True, kw_only=True):
 
 
 class Gate(Struct, frozen=True, kw_only=True):
-    """A question to a person."""
+    """A question to a user."""
 
     default: str = "no"
     deadline_seconds: float = 86_400.0
+
+
+class PlanSpec(Struct, frozen=True, kw_only=True):
+    """The limits of a flow that a node's agent writes, and who approves it."""
+
+    most: int = 12  #: nodes
+    parallelism: Parallelism = "balanced"
+    approval: Gate | None = Gate()  #: None: it runs without one
+    agents: tuple[str, ...] = ()  #: that it may name
+    roles: tuple[str, ...] = ()
 
 
 class MergeSpec(Struct, frozen=True, kw_only=True):
@@ -143,14 +167,15 @@ class Node(Struct, frozen=True, kw_only=True):
     fallback: tuple[AgentChoice, ...] = ()  #: who tries next when this one cannot, in this order
     needs: tuple[Edge, ...] = ()
     when: str | None = None  #: it starts only if this holds, else it is skipped
-    around: tuple[tuple[str, str], ...] = ()  #: the same of flows it stands in: their node, and what must hold
+    around: tuple[tuple[str, str], ...] = ()  #: the same of flows it is in: their node, and what must hold
     for_each: str | None = None  #: it is done once for each item of this list
-    items: tuple[Any, ...] | None = None  #: the same for a list that stands in the file
+    items: tuple[Any, ...] | None = None  #: the same for a list that is in the file
     matrix: bool = False  #: `items` are the combinations of a matrix
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     artifacts: Mapping[str, str] = field(default_factory=dict[str, str])  #: name -> file that outlives the workspace
     repeat: Repeat | None = None
     program: ProgramSpec | None = None  #: of a node of kind `run`
+    planning: PlanSpec | None = None  #: of the node whose output is a plan
     gate: Gate | None = None
     merge: MergeSpec | None = None
     select: Select = "evidence"  #: how the best of several is found
@@ -178,13 +203,13 @@ class Flow(Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     budget_usd: float | None = None
     on_failure: OnFailure = "continue"
-    fills: bool = False  #: its texts have places to fill; a person's own task is taken word for word
+    fills: bool = False  #: its texts have places to fill; a user's own task is taken word for word
     parallel: int | None = None  #: how many may run at once
-    why: str = ""  #: why this strategy, where it was chosen for the person
+    why: str = ""  #: why this strategy, where it was chosen for the user
 
     @property
     def title(self) -> str:
-        """What it is about, for listings: a person's own words, or the name of a flow file."""
+        """What it is about, for listings: a user's own words, or the name of a flow file."""
         if self.strategy == "flow":
             return self.name
         named = [node.task.prompt for node in self.nodes if node.id in ("main", "develop")]

@@ -46,6 +46,7 @@ class PullRequest(Struct, frozen=True, kw_only=True):
     attempts: tuple[str, ...] = ()  #: whose work was pushed last
     checks: CheckState = "none"  #: what the forge's CI says, when it was last asked
     revisions: int = 0  #: that `corral follow` made
+    trouble: str = ""  #: why the newest work is not pushed
 
 
 class FailedCheck(Struct, frozen=True, kw_only=True):
@@ -81,6 +82,27 @@ class PullLook(Struct, frozen=True, kw_only=True):
         return tuple(author for author, verdict in last.items() if verdict == "approved")
 
 
+class Unpushed(Struct, frozen=True, kw_only=True):
+    """Work that is done and could not be pushed."""
+
+    attempt: str
+    trouble: str
+    why: str  #: what it was done for
+    sign: str  #: of what the push depends on: it is tried again when that changes
+    again_at: float = 0.0  #: when it is tried again in any case; 0: never
+
+
+class Unstarted(Struct, frozen=True, kw_only=True):
+    """A revision that could not begin."""
+
+    why: str
+    about: str  #: what it is for
+    seen: tuple[str, ...] = ()  #: what counts as seen once it has begun
+    sign: str = ""  #: of budgets and answers: it is tried again when they change
+    again_at: float = 0.0  #: when it is tried again in any case
+    tries: int = 0  #: attempts that were made for it and did not begin
+
+
 class FollowRecord(Struct, frozen=True, kw_only=True):
     """A pull request that is looked after."""
 
@@ -94,6 +116,8 @@ class FollowRecord(Struct, frozen=True, kw_only=True):
     revisions: int = 0
     seen: tuple[str, ...] = ()  #: commits whose CI was red, and comments, that were acted on
     to_say: tuple[str, ...] = ()  #: not yet said on the pull request
+    unpushed: Unpushed | None = None
+    unstarted: Unstarted | None = None
 
 
 class IssueWork(Struct, frozen=True, kw_only=True):
@@ -106,7 +130,9 @@ class IssueWork(Struct, frozen=True, kw_only=True):
     by: str = ""  #: who set the label
     run: str | None = None  #: null: it was ignored
     reason: str = ""
-    told: bool = False  #: its result stands in the issue or in a pull request
+    reported: bool = False  #: its result, or that it was ignored, is in the issue or in a pull request
+    times: int = 0  #: how often the label was set when it was taken; 0: not known
+    empty: bool = False  #: its run brought no pull request: who sets the label again asks for another run
 
 
 class WatchedIssues(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What we say of merges: how to merge, what was moved, what stands against it."""
+"""What we say of merges: how to merge, what was moved, what prevents it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FilePick(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Name it as a person types it."""
+        """Name it as a user types it."""
         return f"{self.path_with_hunks}={self.who}"
 
     @property
@@ -89,11 +89,11 @@ class MergeRequest(Struct, frozen=True, kw_only=True):
     into: str | None = None  #: the branch the run started from
     pick: str | None = None
     take: tuple[FilePick, ...] = ()
-    heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
+    heads: tuple[str, ...] = ()  #: these commits instead, of a run that continues
     proofs: tuple[str, ...] = ()  #: the checks that hold for them
     resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs, base or a path
     texts: tuple[tuple[str, str], ...] = ()  #: file in conflict and what it shall contain
-    seen: str | None = None  #: the commit of the branch that a person looked at when choosing
+    seen: str | None = None  #: the commit of the branch that a user looked at when choosing
     resolve_with: str | None = None  #: an agent
     tries: int = 3
     autostash: bool = False
@@ -115,13 +115,13 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     attempt: str | None = None
     attempts: tuple[str, ...] = ()  #: all whose work it is
     undone: float | None = None
-    by_hand: bool = False  #: a person took it back with git itself
+    by_hand: bool = False  #: a user took it back with git itself
     checkouts: tuple[str, ...] = ()  #: folders whose files follow
     stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there
     conflicts: tuple[Conflict, ...] = ()
     between: tuple[str, str] | None = None  #: the nodes of the run in conflict; None: it conflicts with the branch
     choices: tuple[tuple[str, Choice], ...] = ()
-    heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
+    heads: tuple[str, ...] = ()  #: what was to be merged, of a run that continued
     proofs: tuple[str, ...] = ()
     pick: str | None = None  #: as it was asked for
     take: tuple[FilePick, ...] = ()
@@ -158,7 +158,7 @@ class ConflictedFile(Struct, frozen=True, kw_only=True):
 
 
 class Conflicts(Struct, frozen=True, kw_only=True):
-    """What stands against landing a run, file by file."""
+    """What prevents merging a run, file by file."""
 
     run: str
     into: str
@@ -204,21 +204,21 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class QueueRecord(Struct, frozen=True, kw_only=True):
-    """Runs to land in order, and how far that is."""
+    """Runs to merge in order, and how far that is."""
 
     id: int = 0
     git_dir: str
     into: str
     strategy: Strategy = "auto"
     runs: tuple[str, ...]  #: that wait
-    landed: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
     lost: tuple[tuple[str, str], ...] = ()  #: run and why
     proven: tuple[tuple[str, bool, str], ...] = ()  #: tree, whether its checks passed, and what they said
     over: bool = False
 
 
 class UnmergedWork(Struct, frozen=True, kw_only=True):
-    """A piece of work that is not merged yet, as it stands against its branch."""
+    """A piece of work that is not merged yet, as it is against its branch."""
 
     name: str  #: attempt
     run: str

@@ -11,7 +11,7 @@ from corral.model import CostSource
 
 
 def dollars(amount: float) -> float:
-    """Return an amount as it is told: sums of fractions carry noise behind the sixth place."""
+    """Return an amount as it is shown: sums of fractions carry noise behind the sixth place."""
     return round(amount, 6)
 
 
@@ -51,13 +51,14 @@ class PriceFile(Struct, frozen=True, kw_only=True):
 
 
 class PriceList(Struct, frozen=True, kw_only=True):
-    """All prices that are not the library's: the person's come before it, those we ship after it."""
+    """All prices that are not the library's: the user's come before it, those we ship after it."""
 
     own: PriceFile = PriceFile()
     shipped: PriceFile = PriceFile()
 
 
 By = Literal["agent", "account", "model", "day", "repo", "task-kind"]  #: what costs are added up by
+OverBudget = Literal["warn", "refuse"]
 Window = Literal["node", "run", "day", "month", "ceiling", "halt"]
 
 
@@ -68,7 +69,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     usd: float
     agent: str = ""  #: empty: of all agents
     repo: str = ""  #: empty: of all repositories
-    where: str = ""  #: who says so: a file and line, an option, or the name of a person
+    where: str = ""  #: who says so: a file and line, an option, or the name of a user
 
 
 class BudgetTable(Struct, frozen=True, kw_only=True):
@@ -89,21 +90,21 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     max_unpriced_requests: int | None = None
     #: the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only
     zone: str | None = None  #: of days and months; this machine's unless said
-    #: too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only
+    #: too little is left for an agent: the cheapest of its `fallback` that fits continues; your file only
     cheaper: bool = False
-    #: an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling
-    mcp_over_budget: Literal["warn", "refuse"] | None = None
+    #: an MCP client that cannot ask its user: `refuse`, or `warn` and continue up to the ceiling
+    mcp_over_budget: OverBudget | None = None
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """What holds for this person in this repository."""
+    """What holds for this user in this repository."""
 
     limits: tuple[Limit, ...] = ()
     unknown_cost_usd: float = 1.0  #: what is reserved for an attempt of unknown cost
     max_unpriced_requests: int | None = None  #: of one attempt; None: 50 where any limit in dollars is set
     zone: str = ""
-    cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
-    mcp_over_budget: Literal["warn", "refuse"] | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling
+    cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits continues
+    mcp_over_budget: OverBudget | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling
 
 
 class Bound(Struct, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ class Bound(Struct, frozen=True, kw_only=True):
 
 
 class LedgerLine(Struct, frozen=True, kw_only=True):
-    """What is held for one attempt."""
+    """Money reserved for one attempt."""
 
     attempt: str
     run: str
@@ -200,7 +201,7 @@ SAFETY = 2.0  #: times the dearest attempt so far: what one of an assumed price 
 
 
 class LimitBalance(Struct, frozen=True, kw_only=True):
-    """How a limit stands for one attempt that wants to start."""
+    """The state of a limit for one attempt that is about to start."""
 
     limit: Limit  #: with what the run may go past it
     spent: float
@@ -259,7 +260,7 @@ def fit_side_by_side(left: float, dearest: float | None, others: Sequence[Guesse
 
 
 class Refusal(Struct, frozen=True):
-    """Why something may not be spent: the limit that is in the way, and how it stands."""
+    """Why something may not be spent: the limit that prevents it, and its state."""
 
     limit: Limit
     spent: float
@@ -275,7 +276,7 @@ class Refusal(Struct, frozen=True):
 
 
 class QuotaWindow(Struct, frozen=True, kw_only=True):
-    """How a window of an account stood when its provider told of it last."""
+    """A window of an account, as its provider reported it last."""
 
     agent: str  #: AGENT or AGENT@ACCOUNT
     name: str
@@ -285,10 +286,10 @@ class QuotaWindow(Struct, frozen=True, kw_only=True):
 
 
 class Quota(Struct, frozen=True, kw_only=True):
-    """The limits of an agent's account, as the agent and its provider told them last."""
+    """The limits of an agent's account, as the agent and its provider reported them last."""
 
     agent: str
-    at: float  #: when it was told
+    at: float  #: when it was reported
     account: str | None = None
     model: str | None = None
     until: float | None = None
@@ -299,7 +300,7 @@ class Quota(Struct, frozen=True, kw_only=True):
 
 
 class LimitStatus(Struct, frozen=True, kw_only=True):
-    """How a limit stands now; what holds for each run apart has no sum."""
+    """The state of a limit now; a limit for each single run has no sum."""
 
     limit: Limit
     spent: float | None = None
@@ -357,6 +358,7 @@ class CostOverview(Struct, frozen=True, kw_only=True):
     month: tuple[float, float]
     days: CostTable
     tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind
+    agent_days: Mapping[str, CostTable]  #: of each agent by day
     standings: tuple[LimitStatus, ...]
     quotas: tuple[Quota, ...]
 

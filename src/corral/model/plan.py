@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from corral.model import evidence
-from corral.model.flow import Composition, Flow, Grade, TaskType
+from corral.model.flow import Composition, Flow, Grade, MergeWhen, TaskType
 from corral.model.forge import IssueReference
 from corral.model.memory import MemoryRules
 from corral.model.scope import ScopeSource
@@ -34,9 +34,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class CondensePolicy(Struct, frozen=True, kw_only=True):
-    """When an agent goes on in a fresh session from a summary, and who writes that."""
+    """When an agent continues in a fresh session from a summary, and who writes that."""
 
-    #: share of the window at which an agent goes on from a summary; 0: only when it is too long, or asked for
+    #: share of the window at which an agent continues from a summary; 0: only when it is too long, or asked for
     at: float = 0.8  #: share of the model's window; 0: only when it is too long, or asked for
     #: so often in one attempt
     most: int = 10  #: so often in one attempt
@@ -44,6 +44,9 @@ class CondensePolicy(Struct, frozen=True, kw_only=True):
     agent: str | None = None  #: NAME[:MODEL] that is asked for the summary; else it is made by rules
     #: tokens that models take in, by how their names begin; comes before corral's own table
     windows: Mapping[str, int] = field(default_factory=dict[str, int])  #: model, or how its name begins -> tokens
+
+
+WorkspaceKind = Literal["auto", "overlay", "pool", "clone"]
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -59,6 +62,10 @@ class Setup(Struct, frozen=True, kw_only=True):
     snapshot_seconds: float = 60.0  #: how often what an agent has so far is kept
     #: how long taking an agent's work out of its workspace may take, after the agent has ended
     collect_seconds: float = 120.0  #: longest time that each way of collecting may take, after the agent has ended
+    #: how workspaces are made: `overlay` (over one checkout of the files; Linux, root), `pool` (checkouts that are
+    #: restored and used again; Linux), `clone` (a checkout each), or `auto`: for large repositories an overlay where
+    #: the machine can, else the pool
+    kind: WorkspaceKind = "auto"
 
 
 class ToolboxRules(Struct, frozen=True, kw_only=True):
@@ -69,11 +76,27 @@ class ToolboxRules(Struct, frozen=True, kw_only=True):
     #: how deep children of children go; 0: no children
     depth: int = 2  #: how deep children of children go
     #: how many a run that you started may have, at all depths
-    children: int = 8  #: of a run that a person started, and all below it
+    children: int = 8  #: of a run that a user started, and all below it
     #: agents that a child may be, besides those of the run; only in your own file
     agents: tuple[str, ...] = ()  #: that a child may be, besides those of the run
     #: which role may hand work to which: a list for each role, `*` for all others; not set: all to all
     delegate: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: role to roles
+
+
+PolicyWord = Literal["allow", "ask", "deny"]
+
+
+class PolicyRules(Struct, frozen=True, kw_only=True):
+    """Which tools and commands may be called; `[policy]` of config.toml and corral.toml."""
+
+    #: patterns of calls that are made without asking, as `pytest*`, `read_file src/*`
+    allow: tuple[str, ...] = ()
+    #: patterns of calls that need your yes, in the inbox
+    ask: tuple[str, ...] = ()
+    #: patterns of calls that are refused; `deny` counts before `ask`, and `ask` before `allow`
+    deny: tuple[str, ...] = ()
+    #: what holds for calls that no pattern fits: `allow`, `ask` or `deny`
+    default: PolicyWord = "allow"
 
 
 class EvidenceRules(Struct, frozen=True, kw_only=True):
@@ -129,7 +152,7 @@ class RoutingRule(Struct, frozen=True, kw_only=True):
     type: tuple[TaskType, ...] = ()
     #: how much it asks for: `trivial`, `simple`, `moderate`, `complex`, `architectural`
     grade: tuple[Grade, ...] = ()
-    #: any of these stands in the task, as a whole word
+    #: any of these is in the task, as a whole word
     words: tuple[str, ...] = ()  #: any of them, whole
     #: patterns; a file of the task (`--file`) fits one
     files: tuple[str, ...] = ()  #: patterns; a file of the task fits one
@@ -174,13 +197,14 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     memory: MemoryRules = MemoryRules()
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
-    go_on: bool = False  #: past the budgets of days and months, up to the ceiling: the person said so beforehand
+    go_on: bool = False  #: past the budgets of days and months, up to the ceiling: the user said so beforehand
     ignore: str = ""  #: what the repository hides from agents, as its base has it
-    epoch: int = 0  #: how often a person had parts of it done again
+    epoch: int = 0  #: how often a user had parts of it done again
     epochs: Mapping[str, int] = field(default_factory=dict[str, int])  #: gate -> when it was last put back to its start
     revised: tuple[str, ...] = ()  #: revisions after which all that comes after their nodes began again
-    merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
+    merge: MergeWhen = "never"
     toolbox: ToolboxRules = ToolboxRules()
+    policy: tuple[PolicyRules, ...] = ()  #: the user's, then the repository's; the strictest word holds
     limits: SlotLimits = SlotLimits()
     priority: int = 0  #: among runs that wait for a slot: more is sooner
     evidence: EvidenceRules = EvidenceRules()

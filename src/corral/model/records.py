@@ -25,7 +25,7 @@ class NodeEnd(Struct, frozen=True, kw_only=True):
 
 
 class AttemptRecord(Struct, kw_only=True):
-    """An attempt and what the engine must remember to go on with it after a crash."""
+    """An attempt and what the engine must remember to continue it after a crash."""
 
     attempt: Attempt
     run: str
@@ -38,20 +38,20 @@ class AttemptRecord(Struct, kw_only=True):
     lane: int = 0  #: whose try it is, in a race; less than 0: a judge's
     candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
     void: bool = False  #: its node was done again: it is history
-    heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
+    heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it continues from
     base: str | None = None  #: the commit it starts from: these, combined
     compared_with: str | None = None  #: the commit its checks are compared with, where that is not its base
     conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
     start: str | None = None  #: the commit its workspace begins with, where that is not its base
-    continues: str | None = None  #: the attempt whose workspace and session this one goes on with
+    continues: str | None = None  #: the attempt whose workspace and session this one continues
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back
     chosen: bool = False  #: its account was asked for by name: no other is used instead
-    cheaper: AgentChoice | None = None  #: who goes on instead, where too little money is left for its agent
-    elsewhere: str | None = None  #: the account on which it goes on, where its own is limited
+    cheaper: AgentChoice | None = None  #: who continues instead, where too little money is left for its agent
+    elsewhere: str | None = None  #: the account on which it continues, where its own is limited
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()
-    resumes: bool = False  #: its agent can go on with a session
+    resumes: bool = False  #: its agent can continue a session
     cost_usd: float | None = None  #: a fixed price
     summary: str = ""  #: what its agent's present session started from
     waits: str = ""  #: why it has not started yet: other attempts use the money that it needs
@@ -59,8 +59,9 @@ class AttemptRecord(Struct, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()  #: named files that it left
     facts: tuple[str, ...] = ()  #: what its prompt said of what is remembered, by their ids
     review: str = ""  #: what reviewers say of the attempt that it revises
+    by_hand: bool = False  #: a user works in its agent's own program, on a terminal
     before: NodeEnd | None = None  #: what its node had come to before it was revised
-    steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
+    steers: tuple[str, ...] = ()  #: a user's messages that it has not got yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected
     tree: str = ""
@@ -86,22 +87,9 @@ class RunRecord(Struct, kw_only=True):
 
 
 class Order(Struct, frozen=True):
-    """Something a person wants of a run, told by any process to the one that owns it."""
+    """An order of a user for a run, passed by any process to the one that owns it."""
 
     id: int
     verb: Literal["stop", "steer", "condense", "pause", "unpause"]
     by: str
     text: str = ""
-
-
-class Claim(Struct, frozen=True, kw_only=True):
-    """A path that an attempt works on, or waits for, in a workspace it shares."""
-
-    attempt: str
-    path: str  #: below the workspace; a folder means all in it
-    exclusive: bool = True
-    held: bool = True
-    at: float = 0.0
-    place: int = 0  #: order of asking: who came first goes first
-    run: str = ""
-    owner: str = ""  #: the process that drives the attempt

@@ -34,7 +34,7 @@ class Scope(PathRules, frozen=True, kw_only=True):
 
 
 class ScopeTable(Struct, frozen=True, kw_only=True):
-    """A scope as somebody wrote it: only what was named."""
+    """A scope as someone wrote it: only what was named."""
 
     #: what may be read: patterns of paths in the workspace, or absolute ones
     read: tuple[str, ...] | None = None
@@ -61,7 +61,7 @@ class ScopeTable(Struct, frozen=True, kw_only=True):
 
 
 class ScopeSource(Struct, frozen=True, kw_only=True):
-    """Who says so: the table, where each key of it stands, and whether it may only narrow."""
+    """Who says so: the table, where each key of it is, and whether it may only narrow."""
 
     table: ScopeTable
     where: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from corral.model import Grade, Request, Status
 from corral.model.events import StoredEvent
 
+DeliveryState = Literal["waiting", "delivered", "dead"]  #: of a webhook
 AccessScope = Literal["read", "run", "merge", "admin"]
 SCOPES: tuple[AccessScope, ...] = get_args(AccessScope)
 
@@ -65,7 +66,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
 
 class LoggedEvent(Struct, frozen=True):
-    """An event of any run where it stands in the one log."""
+    """An event of any run where it is in the one log."""
 
     run: str
     stored: StoredEvent
@@ -84,8 +85,9 @@ class ServerRecord(Struct, frozen=True, kw_only=True):
     """Which process serves a store, and where."""
 
     owner: str
+    place: str  #: its machine and state folder
     address: str
-    resumes: bool = True  #: goes on by itself with runs that were left
+    resumes: bool = True  #: continues by itself with runs that were left
 
 
 class ScheduleRecord(Struct, frozen=True, kw_only=True):
@@ -114,7 +116,7 @@ class TriggerRecord(Struct, frozen=True, kw_only=True):
     request: Request
     by: str = ""
     when: str = ""  #: a condition over `payload` and `event`, as in flows; empty: always
-    approve: str = ""  #: for how long a person is asked before it starts, as `60m`; empty: nobody is asked
+    approve: str = ""  #: for how long a user is asked before it starts, as `60m`; empty: nobody is asked
     approve_unless: str = ""  #: a condition as `when`: where it holds, nobody is asked
     branch: str = ""  #: of the request's repository, that is watched; empty: only calls count
     seen: str = ""  #: the commit at which that branch was seen last
@@ -137,12 +139,12 @@ class WebhookRecord(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One thing told to one webhook, and how that went."""
+    """One delivery to one webhook, and its result."""
 
     id: str
     webhook: str
     type: str
-    state: Literal["waiting", "delivered", "dead"]
+    state: DeliveryState
     tries: int
     next_at: float
     at: float
@@ -163,7 +165,7 @@ class Callback(Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
-ListedMerge = Literal["ready", "conflict", "merged"]
+ListedMerge = Literal["ready", "conflict", "merged", "undone"]
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):

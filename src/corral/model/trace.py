@@ -1,4 +1,4 @@
-"""What a collector of traces and metrics is told: spans and numbers. Pure data."""
+"""Spans and numbers for a collector of traces and metrics. Pure data."""
 
 from __future__ import annotations
 

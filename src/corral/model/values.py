@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -21,7 +21,9 @@ ErrorClass = Literal[
 #: What a shell answers where a program cannot be run, or is not there.
 NOT_STARTED = (126, 127)
 NOT_STARTED_HINT = "a program on this machine may be missing in the box: show it with --read PATH or [scope] read"
-CostSource = Literal["reported", "metered", "computed", "estimated", "fixed", "unknown"]
+#: From what is known best to what is not known at all; a sum is only as good as its worst part.
+CostSource = Literal["reported", "fixed", "metered", "computed", "estimated", "unknown"]
+SOURCES: tuple[CostSource, ...] = get_args(CostSource)
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
 MOST_TOKENS = 2**53
 MOST_USD = 1e6  #: of one attempt; a larger price is no price
@@ -43,8 +45,12 @@ class Tokens(Struct, frozen=True):
     @property
     def within_limits(self) -> Tokens:
         """The same counts, each within what can be stored."""
-        counts = (self.input, self.output, self.cache_read, self.cache_write)
-        return self if all(0 <= each <= MOST_TOKENS for each in counts) else Tokens(*map(token_count, counts))
+        asked, answered, read, written = self.input, self.output, self.cache_read, self.cache_write
+        # Each line of an agent may come by here, and this is quicker than any loop.
+        least, most = 0, MOST_TOKENS
+        if least <= asked <= most and least <= answered <= most and least <= read <= most and least <= written <= most:
+            return self
+        return Tokens(*map(token_count, (asked, answered, read, written)))
 
     def less(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -79,7 +85,7 @@ class Failure(Struct, frozen=True):
     kind: ErrorClass = field(name="class")
     message: str
     hint: str = ""
-    lasting: bool | UnsetType = UNSET  #: the same again would most likely end the same: only if a person asks
+    lasting: bool | UnsetType = UNSET  #: the same again would most likely end the same: retried only if a user asks
 
 
 def moment(seconds: float) -> str:
@@ -95,8 +101,8 @@ def usd_or_none(value: object) -> float | None:
 
 def token_count(value: object) -> int:
     """Return a count of tokens between 0 and `MOST_TOKENS`; 0 for what is no number, and for infinity."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return min(max(value, 0), MOST_TOKENS)
+    if type(value) is int:
+        return value if 0 <= value <= MOST_TOKENS else min(max(value, 0), MOST_TOKENS)
     number = _number(value)
     return 0 if number is None or math.isinf(number) else int(min(max(number, 0.0), float(MOST_TOKENS)))
 

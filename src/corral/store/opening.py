@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from corral.store.sql import Database
 
 FIRST = ("runs", "tokens")  #: tables that others refer to
-DERIVED = ("migrations", "fact_words")  #: tables that a new store has, or that are made of others
+DERIVED = ("migrations", "engines", "fact_words")  #: tables that a new store has, or that are made of others
 SERVERS = ("postgresql://", "postgres://")
 
 
@@ -61,14 +61,14 @@ def open_server(home: Path, url: str) -> Store:
 
 def begin_store(home: Path) -> None:
     """Begin a new store where one is missing, although earlier runs left folders there."""
-    from corral.store.sqlite import missing_database  # noqa: PLC0415 -- rarely needed
+    from corral.store.sqlite import database_file  # noqa: PLC0415 -- rarely needed
 
-    missing_database.begin(home / "corral.db")
+    database_file.allow_new(home / "corral.db")
 
 
 def copy_store(store: Store, home: Path, to: str, say: Callable[[str], None]) -> None:
     """Copy everything to an empty store: a database in PostgreSQL, or SQLite in a state folder (`sqlite:///FOLDER`)."""
-    busy = [run for run, _, owner in store.pages.owned() if owner]
+    busy = [run for run, _, owner in store.pages.owned_runs() if owner]
     if busy:
         raise RefusedStore(f"run {busy[0]} is at work: its store cannot be copied", hint="stop it: corral stop RUN")
     target = _open_target(home, to)

@@ -1,4 +1,4 @@
-"""What the store hands out besides the data of the model: lines of listings, leases, letters, slots."""
+"""What the store hands out besides the data of the model: lines of listings, leases, mail, slots."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     usd: float | None
     owner: str | None
+    lease_until: float
     answered: bool = False  #: it was left waiting for an answer, and has it by now
 
 
@@ -66,7 +67,7 @@ class SlotsSeen(Struct, frozen=True):
     """All of it at one moment, but for what belongs to the dead."""
 
     held: tuple[HeldSlot, ...] = ()
-    wants: tuple[SlotDemand, ...] = ()
+    demands: tuple[SlotDemand, ...] = ()
 
 
 class Child(Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class Child(Struct, frozen=True, kw_only=True):
 
 
 class MailMessage(Struct, frozen=True, kw_only=True):
-    """A letter as it is written; it lies in one box."""
+    """A message as it is written; it lies in one box."""
 
     run: str
     box: str
@@ -113,14 +114,14 @@ class Reader(Struct, frozen=True):
 
 
 def latest_merge(records: Sequence[MergeRecord]) -> MergeRecord | None:
-    """Return the one that tells how things stand."""
-    told = [record for record in records if record.state != "begun"]
-    moved = [record for record in told if record.before != record.after]
-    return (moved or told)[-1] if told else None
+    """Return the record that gives the present state."""
+    ended = [record for record in records if record.state != "begun"]
+    moved = [record for record in ended if record.before != record.after]
+    return (moved or ended)[-1] if ended else None
 
 
 def merges_in_conflict(records: Sequence[MergeRecord]) -> list[MergeRecord]:
-    """Return the merges that wait for a person: where the last into a branch is in conflict."""
+    """Return the merges that wait for a user: where the last into a branch is in conflict."""
     by_branch: dict[str, list[MergeRecord]] = {}
     for record in records:
         by_branch.setdefault(record.ref, []).append(record)
@@ -129,8 +130,13 @@ def merges_in_conflict(records: Sequence[MergeRecord]) -> list[MergeRecord]:
 
 
 def merged_last(records: Sequence[MergeRecord]) -> MergeRecord | None:
-    """Return the last merge that stands: whatever clashed or was taken back since, its work is there."""
-    stands = [record for record in records if record.state in ("merged", "undoing")]
-    moved = [record for record in stands if record.before != record.after]
+    """Return the last merge that holds: whatever clashed or was undone since, its work is there."""
+    effective = [record for record in records if record.state in ("merged", "undoing")]
+    moved = [record for record in effective if record.before != record.after]
     since = max((record.id for record in records if record.state == "undone"), default=0)
-    return (moved or [record for record in stands if record.id > since] or [None])[-1]
+    return (moved or [record for record in effective if record.id > since] or [None])[-1]
+
+
+def run_seconds(created: float, ended: float | None, seconds: float | None) -> float | None:
+    """Return how long a run took; an older store has only the times of its wall clock."""
+    return seconds if ended is None or seconds is not None else round(max(0.0, ended - created), 3)

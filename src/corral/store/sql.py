@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -39,6 +39,7 @@ class Database(ABC):
         self._sql = named_queries(dialect)
         self._waiting: list[Noted] = []
         self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to
+        self._listeners: list[Callable[[], None]] = []
         self._depth = 0
 
     @property
@@ -49,6 +50,10 @@ class Database(ABC):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Do all or nothing; events noted before are written with it, so the log's order is the order of things."""
+
+    @abstractmethod
+    def visible_transaction(self) -> AbstractContextManager[None]:
+        """Do the same, for others to see; it is on the disk when the next transaction is, and never after it."""
 
     @abstractmethod
     def rows(self, name: str, /, **values: object) -> Sequence[Row]:
@@ -126,6 +131,14 @@ class Database(ABC):
             self._waiting_epochs[run] = mine.epoch
         if len(self._waiting) >= BATCH and not self._depth:
             self.flush()
+        else:
+            for call in self._listeners:
+                call()
+
+    def when_noted(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Call this whenever an event waits to be written, until what is returned is called."""
+        self._listeners.append(call)
+        return lambda: self._listeners.remove(call)
 
     def _write_waiting(self) -> None:
         if self._waiting:

@@ -1,4 +1,4 @@
-"""The installed command, run as a person would run it: a fresh home, a fresh state folder, nothing of this machine."""
+"""The installed command, run as a user would run it: a fresh home, a fresh state folder, nothing of this machine."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class RunningCommand:
 
 
 class TerminalUser:
-    """A person at a terminal, with nothing but what a test gives them."""
+    """A user at a terminal, with nothing but what a test gives them."""
 
     def __init__(self, root: Path, program: Sequence[str] = (str(PROGRAM),)) -> None:
         self.root, self.program = root, list(program)
-        self.home, self.settings, self.user_home = root / "state", root / "config", root / "person"
+        self.home, self.settings, self.user_home = root / "state", root / "config", root / "user"
         self.user_home.mkdir(parents=True)
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -75,7 +75,7 @@ class TerminalUser:
         return self.settings / "corral" / "config.toml"
 
     def config(self, text: str) -> None:
-        """Add to the person's own settings."""
+        """Add to the user's own settings."""
         self.config_file.parent.mkdir(parents=True, exist_ok=True)
         with self.config_file.open("a") as file:
             file.write(text + "\n")
@@ -103,7 +103,7 @@ class TerminalUser:
     def in_background(
         self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
     ) -> Generator[RunningCommand]:
-        """Start a command and go on; it is gone when the block is left."""
+        """Start a command and continue; it is gone when the block is left."""
         process = subprocess.Popen(
             [*self.program, *map(str, arguments)],
             cwd=cwd or self.root,

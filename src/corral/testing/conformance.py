@@ -94,16 +94,16 @@ def works(stage: Stage) -> None:
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)
         outcome = stage.run("--check", "test -s copy.txt", task="say hello")
-        expect("say hello" in str([each.body for each in model.requests]), "the model was not told the task", outcome)
+        expect("say hello" in str([each.body for each in model.requests]), "the task did not reach the model", outcome)
     expect(outcome.code == 0, f"exit {outcome.code}", outcome)
     attempt, facts = outcome.attempt, stage.facts()
     expect(attempt["status"] == "done" and attempt["output"] == "Done.", "its last words are not its output", outcome)
     expect(bool(attempt["session"]) or not facts["resumes"], "it resumes, but its session is not known", outcome)
     expect(sorted(attempt["files_changed"]) == ["copy.txt", "hello.txt"], "the wrong files are changed", outcome)
     expect(git(stage.repo, "show", f"{attempt['branch']}:copy.txt") == "hello", "copy.txt is not right", outcome)
-    expect(git(stage.repo, "status", "--porcelain") == before, "the person's checkout was touched", outcome)
+    expect(git(stage.repo, "status", "--porcelain") == before, "the user's checkout was touched", outcome)
     used = (attempt["tokens"]["input"], attempt["tokens"]["output"])
-    wanted = (280, 33)  # told by the program, or metered on the way
+    wanted = (280, 33)  # reported by the program, or metered on the way
     expect(used == wanted, f"the tokens are {used}, not {wanted}", outcome)
     if not facts["reports_cost"]:
         expect(attempt["cost"]["usd"] is None or attempt["cost"]["source"] != "reported", "a cost of nobody's", outcome)
@@ -128,10 +128,10 @@ def _survives_junk(stage: Stage, attempt: dict[str, Any]) -> None:
     words = ("run", "say hello", "--repo", stage.repo, "--agent", f"replay:{file}", "--json")
     outcome = stage.corral(*words, "--check", "test -s copy.txt")
     expect(outcome.code == 0, "junk among its lines makes it fail", outcome)
-    told = ("tokens",) if stage.facts()["reports_tokens"] else ()  # what was metered on the way is in no recording
+    reported = ("tokens",) if stage.facts()["reports_tokens"] else ()  # what was metered on the way is in no recording
     if attempt["cost"]["source"] == "reported":  # nor can a replay compute what the tokens of its model cost
-        told = (*told, "cost")
-    for name in ("output", "session", *told, "files_changed"):
+        reported = (*reported, "cost")
+    for name in ("output", "session", *reported, "files_changed"):
         expect(outcome.attempt[name] == attempt[name], f"junk among its lines changes its {name}", outcome)
 
 
@@ -155,7 +155,7 @@ def stops(stage: Stage) -> None:
 
 
 def resumes(stage: Stage) -> None:
-    """Killed in the middle, its own session goes on; where it cannot, it begins anew with the work that is there."""
+    """Killed in the middle, its own session continues; where it cannot, it begins anew with the work that is there."""
     turns = [
         Turn(text="I start.", sh="echo half > half.txt"),
         Turn(hang_seconds=600, times=1, text="And the rest.", sh="echo whole > whole.txt"),
@@ -177,7 +177,7 @@ def resumes(stage: Stage) -> None:
         expect("half.txt" in str(model.work_requests[-1].body), "its history is not what it did before", outcome)
     expect(outcome.code == 0, f"exit {outcome.code}", outcome)
     first, second = outcome.json["nodes"][0]["attempts"]
-    expect(second["retry_of"] == first["id"], "the second attempt does not go on with the first", outcome)
+    expect(second["retry_of"] == first["id"], "the second attempt does not continue the first", outcome)
     if goes_on:
         expect(second["session"] == first["session"], "the session is another one", outcome)
     else:
@@ -224,7 +224,7 @@ def _has_work(stage: Stage, outcome: Outcome) -> bool:
 
 
 def read_only(stage: Stage) -> None:
-    """Told to change nothing, it changes nothing, or it is not done."""
+    """A read-only task changes nothing, or it is not done."""
     turns = [Turn(text="I write all the same.", sh="echo 1 > one.txt"), Turn(text="Done.")]
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)

@@ -1,4 +1,4 @@
-"""An MCP server with one tool, `note`: it writes its text, and two variables, to notes.txt where it stands."""
+"""An MCP server with one tool, `note`: it writes its text, and two variables, to notes.txt in its folder."""
 
 import json
 import os
@@ -35,8 +35,8 @@ def main() -> None:
         if "id" not in message:
             continue
         result = answer(message.get("method", ""), message.get("params") or {})
-        told = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **told}) + "\n")
+        reply = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}) + "\n")
         sys.stdout.flush()
 
 

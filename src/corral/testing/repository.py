@@ -12,15 +12,15 @@ ENV = {
     "LC_ALL": "C.UTF-8",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_AUTHOR_NAME": "Person",
-    "GIT_AUTHOR_EMAIL": "person@example.org",
-    "GIT_COMMITTER_NAME": "Person",
-    "GIT_COMMITTER_EMAIL": "person@example.org",
+    "GIT_AUTHOR_NAME": "User",
+    "GIT_AUTHOR_EMAIL": "user@example.org",
+    "GIT_COMMITTER_NAME": "User",
+    "GIT_COMMITTER_EMAIL": "user@example.org",
 }
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git as a person would; return what it printed."""
+    """Run git as a user would; return what it printed."""
     words = ["git", "-c", "safe.directory=*", *arguments]
     done = subprocess.run(words, cwd=folder, env=ENV, capture_output=True, check=False, timeout=120)
     if done.returncode != 0:

@@ -12,7 +12,7 @@ from corral.testing.command import Outcome, TerminalUser
 from corral.testing.model import ScriptedModel, Turn
 from corral.testing.repository import make_repository
 
-KEY = "sk-scripted-0123456789"  #: long enough not to be found anywhere else: programs hide it wherever it stands
+KEY = "sk-scripted-0123456789"  #: long enough not to be found anywhere else: programs hide it wherever it is
 T = TypeVar("T")
 #: Nobody waits so long where all is well: on a machine with far too much to do, an agent takes a minute to start.
 PATIENCE_SECONDS = 200.0
@@ -43,7 +43,7 @@ class AgentSetup:
 
 
 class Stage:
-    """One case of one agent: a person with a fresh home, a repository, and the agent set up."""
+    """One case of one agent: a user with a fresh home, a repository, and the agent set up."""
 
     def __init__(self, suite: AgentSetup, folder: Path, user: Callable[[Path], TerminalUser] = TerminalUser) -> None:
         self.suite = suite
@@ -85,7 +85,7 @@ class Stage:
         return outcome
 
     def goes_on(self) -> bool:
-        """Tell whether it can go on with its session when it was killed."""
+        """Tell whether it can continue its session when it was killed."""
         return self.facts()["resumes"] and not self.suite.tells_session_late
 
     def expect_error(self, outcome: Outcome, kind: str) -> None:
@@ -113,13 +113,13 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE_SECON
         now = time.monotonic()
         if now > begun + seconds:
             raise AssertionError(f"waited {seconds:.0f} s in vain: {what}")
-        # Whoever asks by starting a program must not take the processor from the one that is waited for: the longer
+        # A program that only asks must not take the processor from the one that is waited for: the longer
         # it takes already, the less.
         time.sleep(min(max(0.02, (2 + now - begun) * (now - asked)), 2.0))
 
 
 def tagged_processes(sign: str) -> list[int]:
-    """Return the processes in whose environment `sign` stands, wherever they run."""
+    """Return the processes whose environment contains `sign`, wherever they run."""
     found: list[int] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, TypeVar
 
 One = TypeVar("One")
@@ -22,3 +23,15 @@ async def together(one: Coroutine[Any, Any, One], other: Coroutine[Any, Any, Oth
     if isinstance(second, BaseException):
         raise second
     return first, second
+
+
+@contextlib.asynccontextmanager
+async def beside(*works: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Do something in the background, and end it with what it is beside."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

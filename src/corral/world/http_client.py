@@ -61,18 +61,18 @@ def exchange(
         found = {name.lower(): value for name, value in answer.getheaders()}
         return HttpAnswer(status=answer.status, headers=found, body=answer.read(most))
     except TimeoutError:
-        return _failed("it did not answer in time")
+        return _failed_answer("it did not answer in time")
     except OSError as error:
         words = os.strerror(error.errno) if error.errno and error.errno > 0 else "it cannot be reached"
-        return _failed(str(error) if isinstance(error, _Refused) else words)
+        return _failed_answer(str(error) if isinstance(error, _Refused) else words)
     except (ValueError, BadRequest, http.client.HTTPException):
-        return _failed("the address is invalid, or the answer is not HTTP")
+        return _failed_answer("the address is invalid, or the answer is not HTTP")
     finally:
         if connection:
             connection.close()
 
 
-def _failed(words: str) -> HttpAnswer:
+def _failed_answer(words: str) -> HttpAnswer:
     return HttpAnswer(headers={}, trouble=words)
 
 

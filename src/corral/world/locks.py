@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import logging
@@ -57,6 +56,8 @@ async def hold_lock(file: Path, *, say: Say | None = None, holder_seconds: float
 
     After `holder_seconds` (if not set, `HOLDER_SECONDS`) with one and the same holder the wait ends with `LockHeld`.
     """
+    import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

@@ -13,6 +13,7 @@ from corral.model.errors import OutOfResources
 
 FILES, MEMORY, PROCESSES, SIZE = "open files", "memory", "processes or threads", "file size"
 LEAST_BLOCKS = 16  #: a disk with fewer is full
+FEW_BLOCKS = 4096  #: one with fewer may have been full a moment ago: who fails to write removes what it wrote
 _FULL = ("No space left", "Out of diskspace", "unable to write")
 _UNWRITTEN = re.compile(r"couldn't write '([^']+)'")
 NEAR = 64 << 10  #: bytes that one write may add to a file
@@ -67,11 +68,13 @@ def is_disk_full(words: str) -> bool:
     return unwritten is not None and has_no_room(Path(unwritten[1]).parent)
 
 
-def has_no_room(folder: Path) -> bool:
+def has_no_room(folder: Path, least_blocks: int = LEAST_BLOCKS) -> bool:
+    """Tell whether the disk of a folder has fewer blocks left, or no further file."""
     try:
-        return os.statvfs(folder).f_bavail < LEAST_BLOCKS
+        disk = os.statvfs(folder)
     except OSError:
         return False
+    return disk.f_bavail < least_blocks or (disk.f_files > 0 and disk.f_favail == 0)
 
 
 def of_file(path: Path, size: int) -> OutOfResources | None:

@@ -22,7 +22,7 @@ from corral.version import __version__
 
 NANO = 1_000_000_000
 FLUSH_SECONDS = 10
-#: As the GenAI conventions of OpenTelemetry want them.
+#: Names by the GenAI conventions of OpenTelemetry.
 TOKEN_STEPS = tuple(float(4**power) for power in range(14))
 SECOND_STEPS = tuple(0.01 * 2**power for power in range(0, 21, 1))
 

@@ -25,7 +25,7 @@ GRACE_SECONDS = 5.0
 MOST_FAMILY = 100  #: processes below a short program
 CONTINUE_SECONDS = 2.0  #: how often a short program that takes long is continued, in case it was stopped
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
-#: Whoever is ended for these may go on while its work is kept; for the others, where it would grow worse, it is held.
+#: A program ended for these may run on while its work is kept; for the others, where that does harm, it is paused.
 PATIENT = ("timeout", "idle", "stopped")
 EXCESS_REASONS = ("flood", "memory", "disk", "processes")
 _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
@@ -65,7 +65,7 @@ class ProcessStart(Struct, frozen=True, kw_only=True):
     owner: Owner | None = None
     tag: str = ""  #: the value of CORRAL_ATTEMPT in its environment, by which leftovers are found
     box_pid: Callable[[], int | None] | None = None  #: the first process inside the box, once there is one
-    wrapped: bool = False  #: in the box, a shell stands between that process and the program
+    wrapped: bool = False  #: in the box, a shell is between that process and the program
     uid: int | None = None  #: whose its processes are, when they have a user of their own
     supervised: bool = False  #: our launcher stays above it: SIGTERM is passed on, SIGUSR1 ends everything
     spawned: Callable[[], object] | None = None  #: called when it was started: what it was handed can be closed here
@@ -80,7 +80,7 @@ class ProcessLimits(Struct, frozen=True, kw_only=True):
 
 
 class ProcessControl:
-    """What a running program is still to be told, and whether it may be ended because it has no more to say."""
+    """Further input of a running program, and whether it may be ended because it has no more to say."""
 
     def __init__(self) -> None:
         self.words: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNHEARD)  #: None closes its stdin
@@ -131,12 +131,12 @@ async def run(
 ) -> ProcessResult:
     """Run a short program to its end and keep what it printed, or hand that to `sink` as it comes.
 
-    `more` is what it is told after `stdin` (which must not be empty then), until None. Cancelled or too slow, it is
+    `more` is what it gets after `stdin` (which must not be empty then), until None. Cancelled or too slow, it is
     killed; printing more than `most` is an error, never a cut.
     """
     process = await _spawn(start)
     try:
-        async with asyncio.timeout(timeout), _unstopped(process):
+        async with asyncio.timeout(timeout), _keep_running(process):
             _, out, err, _ = await asyncio.gather(
                 process_pipes.feed(process, start.stdin, more),
                 process_pipes.all_of(process.stdout, most, sink),
@@ -147,15 +147,15 @@ async def run(
         raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if more:
-            more.put_nowait(None)  # whoever waits for more to tell it waits no longer
+            more.put_nowait(None)  # ends the wait for further input
         if process.returncode is None:
             await _whole(asyncio.create_task(_end_at_once(process, start, ())))
     return ProcessResult(process.returncode or 0, out, err)
 
 
 @contextlib.asynccontextmanager
-async def _unstopped(process: asyncio.subprocess.Process) -> AsyncGenerator[None]:
-    """Continue a program that a SIGSTOP has halted: it would keep us, and whoever wants to end us, waiting."""
+async def _keep_running(process: asyncio.subprocess.Process) -> AsyncGenerator[None]:
+    """Continue a program that a SIGSTOP has paused: it would keep us, and a process that ends us, waiting."""
     loop = asyncio.get_running_loop()
 
     def resume() -> None:
@@ -190,15 +190,15 @@ async def _wait_for_exit(process: asyncio.subprocess.Process, more: asyncio.Queu
 async def follow(
     start: ProcessStart,
     limits: ProcessLimits,
-    heard: Callable[[str, bytes, bool], None],
+    heard: Callable[[str, bytes, bool], None] | None,
     raw: Callable[[str, bytes], None],
     stop: asyncio.Event,
     talk: ProcessControl | None = None,
 ) -> Exit:
     """Run a program to its end or to a limit.
 
-    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte. Whatever happens, also when this is
-    cancelled, nothing it started is alive afterwards.
+    `heard(stream, line, cut)` gets each line (None: nobody hears lines), `raw(stream, chunk)` every byte. Whatever
+    happens, also when this is cancelled, nothing it started is alive afterwards.
     """
     process = await _spawn(start)
     talk = talk or ProcessControl()
@@ -226,7 +226,7 @@ async def follow(
         await ended
         leftovers = [
             *(start.left() if start.left else []),
-            *(sweep(start.tag, start.uid) if start.tag and locks.holds() else []),
+            *(sweep(start.tag, start.uid) if start.tag and not _is_box_gone(start) and locks.holds() else []),
         ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
@@ -240,8 +240,14 @@ async def follow(
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
 
 
+def _is_box_gone(start: ProcessStart) -> bool:
+    """Tell whether the program had a PID namespace, and its first process is gone: the kernel has ended all in it."""
+    first = start.box_pid() if start.box_pid else None
+    return first is not None and not Path(f"/proc/{first}").exists()
+
+
 async def _wait_until_gone(process: asyncio.subprocess.Process) -> None:
-    """Return when the process itself is gone; asyncio's own `wait` also waits for whoever holds its pipes."""
+    """Return when the process itself is gone; asyncio's own `wait` also waits for all holders of its pipes."""
     if sys.platform == "linux":
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(process.pid)
@@ -417,7 +423,7 @@ async def _kill_and_wait(process: asyncio.subprocess.Process, start: ProcessStar
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS):
             await _wait_until_gone(process)
-    if process.returncode is None:  # somebody stopped our launcher
+    if process.returncode is None:  # someone stopped our launcher
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await _wait_until_gone(process)

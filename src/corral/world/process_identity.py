@@ -1,9 +1,8 @@
-"""Who is still running: processes found by the tag of their attempt, told apart by start time, ended for good."""
+"""Running processes: found by the tag of their attempt, distinguished by start time, ended for good."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import signal
@@ -13,6 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+
+from corral.world.process_names import boot, is_alive, own_name, process_of, started_at
+
+__all__ = ["boot", "is_alive", "own_name", "process_of", "started_at"]
 
 PROC = Path("/proc")
 LOOKS = 10
@@ -24,15 +27,6 @@ class Leftover(Struct, frozen=True):
 
     pid: int
     name: str
-
-
-def started_at(pid: int) -> str | None:
-    """Return the kernel's start time of a process; pid and start time together name it for good."""
-    try:
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
 
 
 def children(pid: int) -> list[int]:
@@ -55,35 +49,6 @@ def name_of(pid: int) -> str | None:
         return None
     name, _, rest = text.partition("(")[2].rpartition(")")
     return None if rest.split()[0] == "Z" else name
-
-
-def own_name() -> str:
-    """Return a name for this process that no other will ever have."""
-    return f"{os.uname().nodename}/{boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
-
-
-def is_alive(owner: str) -> bool | None:
-    """Tell whether the process of that name runs: None where it lives on another machine."""
-    parts = owner.split("/")
-    if len(parts) != 4 or parts[0] != os.uname().nodename:
-        return None
-    if parts[1] != boot():
-        return False
-    if not PROC.exists():
-        try:
-            os.kill(int(parts[2]), 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
-    return started_at(int(parts[2])) == parts[3]
-
-
-def process_of(owner: str) -> int | None:
-    """Return the process id in the name of an owner on this machine; None for one elsewhere."""
-    parts = owner.split("/")
-    return int(parts[2]) if len(parts) == 4 and parts[0] == os.uname().nodename else None
 
 
 def is_suspended(pid: int) -> bool:
@@ -208,7 +173,7 @@ def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
 
 
 def _tagged_processes(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
-    """Yield the processes with this tag and their names; without a name those that cannot be told yet."""
+    """Yield the processes with this tag and their names; without a name where it is not known yet."""
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":
         return
@@ -246,12 +211,3 @@ def _all_of(file: str) -> bytes:
         return data
     finally:
         os.close(descriptor)
-
-
-@functools.cache
-def boot() -> str:
-    """Return a name of this start of the machine; "-" where there is none."""
-    try:
-        return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]
-    except OSError:
-        return "-"

@@ -42,27 +42,32 @@ async def lines_of(
     stream: asyncio.StreamReader | None,
     name: str,
     hear: Callable[[int], None],
-    heard: Callable[[str, bytes, bool], None],
+    heard: Callable[[str, bytes, bool], None] | None,
     raw: Callable[[str, bytes], None],
 ) -> None:
-    """Read a stream to its end: `raw` gets every byte, `heard` each line, `hear` how much came."""
+    """Read a stream to its end: `raw` gets every byte, `heard` each line, `hear` how much came.
+
+    Without `heard` nothing is cut into lines: a program may print millions of them.
+    """
     if stream is None:
         return
-    lines = LineSplitter()
+    lines = LineSplitter() if heard else None
     while chunk := await stream.read(1 << 18):
         hear(len(chunk))
         raw(name, chunk)
-        for line, cut in lines.feed(chunk):
-            heard(name, line, cut)
+        if lines and heard:
+            for line, cut in lines.feed(chunk):
+                heard(name, line, cut)
         await asyncio.sleep(0)  # a program that never pauses must not starve the others
-    for line, cut in lines.last():
-        heard(name, line, cut)
+    if lines and heard:
+        for line, cut in lines.last():
+            heard(name, line, cut)
 
 
 async def feed(
     process: asyncio.subprocess.Process, data: bytes | None, words: asyncio.Queue[bytes | None] | None
 ) -> None:
-    """Write what a program is to be told, and then whatever comes besides, until that ends."""
+    """Write a program's first input, and then whatever comes besides, until that ends."""
     if process.stdin is None:
         return
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):

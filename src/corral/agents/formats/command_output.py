@@ -1,22 +1,38 @@
-"""Answers of a command agent: its text, JSON, JSON lines, or a pattern in what it printed."""
+"""Output of a command agent: its answer as text, JSON, JSON lines or by a pattern, and the class of its errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import msgspec
+from msgspec import UNSET, structs
 
 from corral.agents.formats.printed_json import UNREADABLE, decode_value
-from corral.agents.protocol import Conversation
-from corral.model import Failure, Tokens
-from corral.model.agent_api import AgentProfile, End
-from corral.model.events import AgentEvent, Ended, Said, Spent, Unparsed
-from corral.model.missing_programs import hint_for_missing
+from corral.agents.protocol import Agent, Answers, Conversation, Heard, Listens
+from corral.model import NOT_STARTED, ErrorClass, Failure, Tokens
+from corral.model.agent_api import (
+    AgentFacts,
+    AgentProfile,
+    AgentTask,
+    Answer,
+    Command,
+    End,
+    HangUp,
+    Leave,
+    Line,
+    Telling,
+)
+from corral.model.error_classes import class_of_words
+from corral.model.events import AgentEvent, Ended, Limited, Said, Spent, Unparsed
+from corral.model.missing_programs import hint_for_lacking, hint_for_missing, lacking_part, telling_line
 from corral.model.values import token_count, usd_or_none
 
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
+LAST_LINES, MOST_LINE = 10, 200  #: of what it printed, where the words of a failure are looked for
+UNCLEAR = ("crash", "bad_output")  #: classes that say nothing of the cause
 
 
 class TextOutput:
@@ -61,7 +77,7 @@ class _Pattern(TextOutput):
         cost, tokens = _group(self._profile.cost, line), _group(self._profile.tokens, line)
         if cost is None and tokens is None:
             return super().read(line)
-        # A budget is held while it works: what a line tells is not kept for the end.
+        # A budget is enforced while it works: what a line tells is not kept for the end.
         self._cost, self._tokens = cost or self._cost, tokens or self._tokens
         return [*super().read(line), *_spent_events(self._profile, self._cost, self._tokens)]
 
@@ -94,7 +110,7 @@ class _Json(TextOutput):
         return self._new_spent_events([value])
 
     def _new_spent_events(self, values: list[object]) -> list[AgentEvent]:
-        """Tell what it spent, as soon as that is known and once: a budget is held while it works."""
+        """Tell what it spent, as soon as that is known and once: a budget is enforced while it works."""
         spent = _spent_events(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
         if spent == self._last_spent:
             return []
@@ -226,11 +242,94 @@ def _spent_events(profile: AgentProfile, cost: object, tokens: object) -> list[A
 
 
 def _crash_event(code: int, stderr: str, text: str) -> Ended:
-    words = (stderr.strip() or text.strip()).splitlines()
-    reason = f": {words[-1][:300]}" if words else ""
-    hint = hint_for_missing(code, stderr)
-    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
+    said = telling_line(stderr.strip() or text.strip())
+    reason = f": {said[:300]}" if said else ""
+    last = next(reversed(stderr.strip().splitlines()), "")
+    part = lacking_part(said) if last.strip() == said or class_of_words(last) in (None, "not_found") else ""
+    hint = hint_for_lacking(part) if part else hint_for_missing(code, stderr)
+    lasting = bool(part) or code in NOT_STARTED or class_of_words(said) in {"auth", "not_found"}
+    failure = Failure("crash", f"it ended with {code}{reason}", hint, lasting=lasting or UNSET)
+    return Ended(ok=False, text=text, error=failure)
 
 
 def _bad_ending(why: str, text: str) -> Ended:
     return Ended(ok=False, text=text, error=Failure("bad_output", why))
+
+
+class ClassifiedAgent:
+    """Another agent, whose conversations are classified."""
+
+    def __init__(self, agent: Agent, errors: Mapping[str, str]) -> None:
+        self._agent, self._errors = agent, errors
+
+    @property
+    def facts(self) -> AgentFacts:
+        return self._agent.facts
+
+    def start(self, task: AgentTask) -> Command:
+        return self._agent.start(task)
+
+    def converse(self, task: AgentTask) -> Conversation:
+        return conversation(self._agent.converse(task), self._errors)
+
+
+def conversation(inner: Conversation, errors: Mapping[str, str]) -> Conversation:
+    """Return a conversation whose failures are classified; it takes the same orders and answers as `inner`."""
+    if isinstance(inner, Listens) and isinstance(inner, Answers):
+        return _InteractiveConversation(inner, inner, inner, errors)
+    return _ClassifiedConversation(inner, errors)
+
+
+class _ClassifiedConversation:
+    def __init__(self, inner: Conversation, errors: Mapping[str, str]) -> None:
+        self._inner = inner
+        self._errors = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in errors.items()]
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+
+    def read(self, line: str) -> Sequence[Heard]:
+        self._keep(line)
+        # One that tells its own end says why: what its model wrote before is not about that.
+        return [new for heard in self._inner.read(line) for new in self._classify(heard, ())]
+
+    def exited(self, end: End) -> Sequence[AgentEvent]:
+        # The last words are the nearest to the end, and what goes to stderr is more about trouble than the rest.
+        errors = _last_ended(end.stderr)
+        found = [*reversed(errors), *reversed(self._lines)]
+        return [cast("AgentEvent", new) for event in self._inner.exited(end) for new in self._classify(event, found)]
+
+    def _keep(self, line: str) -> None:
+        self._lines.append(line[:MOST_LINE])
+
+    def _classify(self, event: Heard, lines: Sequence[str]) -> list[Heard]:
+        if not isinstance(event, Ended) or event.ok or event.error is None or event.error.kind not in UNCLEAR:
+            return [event]
+        for line in (*lines, *reversed(_last_ended(event.error.message))):
+            for kind, pattern in self._errors:
+                if pattern.search(line):
+                    message = event.error.message if line in event.error.message else f"{event.error.message}: {line}"
+                    failure = structs.replace(event.error, kind=cast("ErrorClass", kind), message=message)
+                    limited: list[Heard] = [Limited(line)] if kind == "rate_limit" else []
+                    return [*limited, structs.replace(event, error=failure)]
+        return [event]
+
+
+class _InteractiveConversation(_ClassifiedConversation):
+    """One that speaks a protocol: it takes orders and waits for answers."""
+
+    def __init__(self, inner: Conversation, listens: Listens, answers: Answers, errors: Mapping[str, str]) -> None:
+        super().__init__(inner, errors)
+        self._listens, self._answers = listens, answers
+
+    def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
+        return self._listens.tell(order)
+
+    def answer(self, order: Answer) -> Sequence[Line]:
+        return self._answers.answer(order)
+
+    def _keep(self, line: str) -> None:
+        if not line.lstrip().startswith("{"):  # its messages hold what the model says, which may be about anything
+            super()._keep(line)
+
+
+def _last_ended(text: str) -> list[str]:
+    return [line[:MOST_LINE] for line in text.splitlines()[-LAST_LINES:]]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from corral.model import NOT_STARTED, NOT_STARTED_HINT, ErrorClass, Failure
 from corral.model.error_classes import class_of_status, class_of_words
 from corral.model.events import AgentEvent, Ended, Limited
+from corral.model.missing_programs import NOISE, hint_for_lacking, lacking_part, telling_line
 
 MOST_WORDS = 2000
 _STATUS = re.compile(
@@ -38,7 +39,7 @@ def own_retries(settings: Mapping[str, str]) -> int:
 def failed(
     status: int | None, message: str, *, text: str = "", hints: Mapping[ErrorClass, str] | None = None
 ) -> list[AgentEvent]:
-    """Tell a bad ending whose cause the program told; a limit is told as such before."""
+    """Report a bad ending with the cause that the program named; a limit is reported before it."""
     message = message[:MOST_WORDS]
     kind = error_class(status if status is not None else status_in(message), message)
     limited: list[AgentEvent] = [Limited(message)] if kind == "rate_limit" else []
@@ -56,9 +57,13 @@ def no_result(
     program: str, code: int, words: str, *, text: str = "", hints: Mapping[ErrorClass, str] | None = None
 ) -> list[AgentEvent]:
     """Tell the ending of a program that is gone without having said how it ended; `words` are its last ones."""
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    lines = [line.strip() for line in words.splitlines() if not NOISE.match(line)]
+    said = telling_line(words)
     telling = next((line for line in reversed(lines) if error_class(status_in(line), line) != "crash"), None)
-    reason = telling or (lines[-1] if lines else "")
+    if telling in (None, said) and (part := lacking_part(said)):
+        message = f"{program} ended with {code} and no result: {said[:MOST_WORDS]}"
+        return [Ended(ok=False, text=text, error=Failure("not_found", message, hint_for_lacking(part)))]
+    reason = telling or said
     message = f"{program} ended with {code} and no result" + (f": {reason[:MOST_WORDS]}" if reason else "")
     kind = error_class(status_in(reason), reason)
     hint = (hints or {}).get(kind, "") or (NOT_STARTED_HINT if code in NOT_STARTED else "")

@@ -1,4 +1,4 @@
-"""MCP servers in the forms in which programs want to read them."""
+"""MCP servers in the forms in which programs read them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FILE = ".corral/mcp.json"  #: below HOME; values of variables do not belong into
 
 
 class ServerFormat(Struct, frozen=True, kw_only=True):
-    """How a program wants to read a server."""
+    """The form in which a program reads a server."""
 
     kind: str = ""  #: what one that is started is called; one that is there already is then called `http`
-    key: str = "url"  #: where the URL of one that is there already stands
-    more: Mapping[str, object] = field(default_factory=dict[str, object])  #: stands in each
+    key: str = "url"  #: the key of the URL of a running server
+    more: Mapping[str, object] = field(default_factory=dict[str, object])  #: added to each
 
 
 def table(servers: Sequence[McpServer], form: ServerFormat) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Read a program of our own: it prints our events, one JSON object a line."""
+"""The output of our own programs: our events, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from corral.agents.formats.printed_json import UNREADABLE, decode, is_deep
 from corral.agents.formats.usage import within_limits
 from corral.model import Failure
 from corral.model.agent_api import End
-from corral.model.events import AGENT_DECODER, AgentEvent, Ended, Filled, Spent, Unparsed
+from corral.model.events import AGENT_DECODER, AgentEvent, ContextUsed, Ended, Spent, Unparsed, with_present_tag
+from corral.model.missing_programs import telling_line
 from corral.model.values import token_count
 
 
@@ -19,15 +20,15 @@ class OurEvents:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            event = decode(AGENT_DECODER, line)
+            event = with_present_tag(decode(AGENT_DECODER, line))
         except UNREADABLE:
             return [Unparsed(line)]
         self._ended = self._ended or isinstance(event, Ended)
         match event:
             case Spent():
                 return [within_limits(event)]
-            case Filled(tokens=tokens, window=window):
-                return [Filled(token_count(tokens), None if window is None else token_count(window))]
+            case ContextUsed(tokens=tokens, window=window):
+                return [ContextUsed(token_count(tokens), None if window is None else token_count(window))]
             case Ended(output=output) if is_deep(output):
                 return [Ended(ok=False, error=Failure("bad_output", "its output is nested too deeply"))]
             case _:
@@ -36,6 +37,6 @@ class OurEvents:
     def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
-        words = end.stderr.strip().splitlines()
-        reason = f": {words[-1]}" if words else ""
+        said = telling_line(end.stderr)
+        reason = f": {said}" if said else ""
         return [Ended(ok=False, error=Failure("crash", f"{self._what} ended with {end.code} and no result{reason}"))]

@@ -18,20 +18,21 @@ from corral.model.events import (
     AgentEvent,
     CalledTool,
     Changed,
+    ContextUsed,
     Ended,
-    Filled,
-    Heeded,
-    Rationed,
+    QuotaReported,
     Said,
     Spent,
     Started,
+    SteerTaken,
     ToolReturned,
     Unparsed,
 )
-from corral.model.values import token_count, usd_or_none
+from corral.model.values import MOST_TOKENS, usd_or_none
 
 MOST_TOOL_OUTPUT = 2000
 MOST_WINDOWS = 20
+NO_TOKENS = Tokens()
 SPANS = {"five_hour": "5h", "seven_day": "7d"}
 
 
@@ -120,25 +121,32 @@ class StreamJson:
         self._ended = False
         self._filling = 0
         self._tokens = Tokens()  # of the turns that are over
-        self._answers: dict[str, Tokens] = {}  # of this turn, by the answer's id: it is told with each of its blocks
+        self._answers: dict[str, Tokens] = {}  # of this turn, by the answer's id
+        self._spent = NO_TOKENS  # of all turns
+        self._last_answer: str = ""
+        self._last_usage = _StreamUsage()  # what that answer said it took
 
     def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         try:
-            message = decode(_DECODE, line)
+            message = _DECODE.decode(line)
         except UNREADABLE:
-            return [Unparsed(line)]
+            try:
+                message = decode(_DECODE, line)
+            except UNREADABLE:
+                return [Unparsed(line)]
         match message.type:
-            case "user" if message.isReplay:
-                return [Heeded(_words(message.message))]
             case "assistant":
-                filled, blocks = self._filled_events(message), self._blocks(message.message)
-                spent = self._spent_events(message)
-                return [*filled, *blocks, *spent] if filled or spent else blocks
+                answer = message.message
+                if answer is None or answer.usage is None or message.parent_tool_use_id:
+                    return self._blocks(answer)  # the tokens of its own agents are not its
+                return self._answer_events(answer, answer.usage)
+            case "user" if message.isReplay:
+                return self._turn([SteerTaken(_words(message.message))])
             case "user":
                 return self._blocks(message.message)
             case "result":
                 self._ended = True
-                return self._result(message)
+                return self._turn(self._result(message))
             case "system" if message.subtype == "init":
                 version = message.claude_code_version or message.qwen_code_version
                 return [Started(message.session_id, message.model, version)]
@@ -147,45 +155,56 @@ class StreamJson:
             case _:
                 return []
 
+    def _turn(self, events: list[AgentEvent]) -> Sequence[AgentEvent | Line | HangUp]:
+        """Return what to make of events with which a turn of the agent begins or ends."""
+        return events
+
     def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
         return error_words.no_result(self._dialect.program, end.code, end.stderr, hints=self._dialect.hints)
 
-    def _spent_events(self, line: _StreamLine) -> list[AgentEvent]:
-        """Tell what its answers took up so far: limits are held while it works.
+    def _answer_events(self, message: _StreamMessage, usage: _StreamUsage) -> list[AgentEvent]:
+        """Return a part of an answer, and what the answer took up if that is new: each part of it repeats that.
 
-        Not those of its own agents: they may have a cheaper model. They are in the sum at its end, and metered.
+        Not for its own agents: they may have a cheaper model. They are in the sum at its end, and metered.
         """
-        message = line.message
-        if message is None or message.usage is None or not message.id or line.parent_tool_use_id:
-            return []
-        used, before = self._tokens_of(message.usage), self._answers.get(message.id, Tokens())
-        if used in (Tokens(), before):
-            return []
-        self._answers[message.id] = used
-        return [Spent(sum(self._answers.values(), self._tokens))]
+        if usage == self._last_usage and message.id == self._last_answer:
+            return self._blocks(message)
+        self._last_usage, self._last_answer = usage, message.id
+        used = self._tokens_of(usage)
+        events = self._blocks(message)
+        filled = used.input + used.cache_read + used.cache_write
+        if filled and filled != self._filling:  # how much of its window a request took up, once for each
+            self._filling = filled
+            events.insert(0, ContextUsed(min(filled, MOST_TOKENS)))
+        if message.id:
+            self._count(message.id, used, events)
+        return events
+
+    def _count(self, answer: str, used: Tokens, events: list[AgentEvent]) -> None:
+        """Tell what its answers took up so far: limits are enforced while it works."""
+        before = self._answers.get(answer, NO_TOKENS)
+        if used in (before, NO_TOKENS):
+            return
+        self._answers[answer] = used
+        spent = self._spent  # not limited: what was added can be taken off again
+        self._spent = Tokens(
+            spent.input + used.input - before.input,
+            spent.output + used.output - before.output,
+            spent.cache_read + used.cache_read - before.cache_read,
+            spent.cache_write + used.cache_write - before.cache_write,
+        )
+        events.append(Spent(self._spent.within_limits))
 
     def _tokens_of(self, usage: _StreamUsage) -> Tokens:
-        return reported_tokens(
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_input_tokens,
-            usage.cache_creation_input_tokens,
-            counts_cached=self._dialect.counts_cached,
-        )
-
-    def _filled_events(self, message: _StreamLine) -> list[AgentEvent]:
-        """Tell how much of its window a request took up, once for each; those of its own agents are not its."""
-        used = message.message.usage if message.message and not message.parent_tool_use_id else None
-        if used is None:
-            return []
-        counted = self._tokens_of(used)
-        tokens = token_count(counted.total - counted.output)
-        if tokens in (0, self._filling):
-            return []
-        self._filling = tokens
-        return [Filled(tokens)]
+        whole, output = usage.input_tokens, usage.output_tokens
+        read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+        if self._dialect.counts_cached:
+            return reported_tokens(whole, output, read, written, counts_cached=True)
+        if type(whole) is int and type(output) is int and type(read) is int and type(written) is int:  # nearly always
+            return Tokens(whole, output, read, written).within_limits
+        return reported_tokens(whole, output, read, written)
 
     def _blocks(self, message: _StreamMessage | None) -> list[AgentEvent]:
         if message is None or isinstance(message.content, str):
@@ -214,8 +233,9 @@ class StreamJson:
     def _result(self, message: _StreamLine) -> list[AgentEvent]:
         self._tokens += self._tokens_of(
             message.usage or _StreamUsage()
-        )  # each turn tells its own; the money is told as a sum
+        )  # each turn reports its own tokens; the money is a running sum
         self._answers.clear()
+        self._spent, self._last_answer = self._tokens, ""
         return [Spent(self._tokens, usd_or_none(message.total_cost_usd)), *self._ending(message)]
 
     def _ending(self, message: _StreamLine) -> list[AgentEvent]:
@@ -235,7 +255,8 @@ class StreamJson:
             output = decode_value(structured.decode()) if structured else None
         except UNREADABLE as error:
             return [Ended(ok=False, text=text, error=Failure("bad_output", f"its output cannot be read: {error}"))]
-        denied = tuple(dict.fromkeys(denial.tool_name for denial in message.permission_denials))
+        denials = message.permission_denials
+        denied = tuple(dict.fromkeys(denial.tool_name for denial in denials)) if denials else ()
         return [Ended(ok=True, text=text, output=output, denied=denied)]
 
 
@@ -262,10 +283,10 @@ def _text(content: Raw) -> str:
 
 
 def _quota_events(quota: _Quota) -> list[AgentEvent]:
-    """Return how the windows of its account stand; older versions tell only of the one that counts most."""
+    """Return the state of the windows of its account; older versions tell only of the one that counts most."""
     found = quota.unifiedWindows or ({quota.rateLimitType: quota} if quota.rateLimitType else {})
     windows = list(found.items())[:MOST_WINDOWS]
-    return [Rationed(_span(name), _number(each.utilization), _number(each.resetsAt)) for name, each in windows]
+    return [QuotaReported(_span(name), _number(each.utilization), _number(each.resetsAt)) for name, each in windows]
 
 
 def _number(value: object) -> float | None:

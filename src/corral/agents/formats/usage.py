@@ -23,8 +23,8 @@ def reported_tokens(
 
 def within_limits(spent: Spent) -> Spent:
     """Return a report of a program of our own with its numbers limited."""
-    told = spent.tokens
-    tokens = reported_tokens(told.input, told.output, told.cache_read, told.cache_write)
+    reported = spent.tokens
+    tokens = reported_tokens(reported.input, reported.output, reported.cache_read, reported.cache_write)
     return Spent(tokens, usd_or_none(spent.usd))
 
 

@@ -26,9 +26,9 @@ MOST_FILE_BYTES = 4 * MOST_BYTES
 INBOX, OUTBOX, REFUSED, OUTPUTS = "mail/inbox", "mail/outbox", "mail/refused", "outputs"
 WORDS = """# Other agents
 
-You work in a run with others: {names}. Their letters to you come as files into ~/mail/inbox. To write to one of
+You work in a run with others: {names}. Their mail to you comes as files into ~/mail/inbox. To write to one of
 them, or to `all`, put a file NAME.json with {{"to": "...", "text": "..."}} into ~/mail/outbox; "priority" (low, normal,
-high, urgent) and the "thread" of a letter that you answer may stand in it. What is refused comes back into
+high, urgent) and the "thread" of a message that you answer may be in it. What is refused comes back into
 ~/mail/refused. What those who are done have said lies in ~/outputs."""
 
 
@@ -40,7 +40,7 @@ class _MailDraft(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileMail:
-    """Carries letters between the store and one agent's HOME while it works."""
+    """Carries mail between the store and one agent's HOME while it works."""
 
     def __init__(self, toolbox: AttemptToolbox, machine: Machine, workspace: str) -> None:
         self._mail, self._results, self._machine, self._workspace = toolbox.mail, toolbox.results, machine, workspace
@@ -48,7 +48,7 @@ class FileMail:
         self._outputs_shown: set[str] | None = None  # of whose output it has been shown
 
     def words(self) -> str:
-        """Return what the agent is told of it; nothing if there is nobody else."""
+        """Return the prompt's note about mail; empty if there are no other agents."""
         circle = self._mail.recipients()
         names = [*mail.others(circle), *(f"{place.node} (over)" for place in circle.places if place.over)]
         return WORDS.format(names=", ".join(names[:50])) if names else ""
@@ -85,7 +85,7 @@ class FileMail:
         await self._show_outputs()
 
     async def _show_outputs(self) -> None:
-        """Put there what others have said last; looked at when it starts and when a letter comes, for it takes time."""
+        """Put there what others have said last; looked at when it starts and when mail comes, for it takes time."""
         self._outputs_shown = self._outputs_shown or set()
         for state, attempt in self._results.finished_nodes()[:MOST_OUTPUTS]:
             if state.id not in self._outputs_shown:
@@ -105,7 +105,7 @@ class FileMail:
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if not last and drop.age_seconds < HALF_WRITTEN_SECONDS:
                     continue
-                await self._refuse(drop.name, f"it is no letter: {error}")
+                await self._refuse(drop.name, f"it is no message: {error}")
             except CorralError as error:
                 await self._refuse(drop.name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
             await self._machine.take_drop(self._workspace, OUTBOX, drop.name)

@@ -1,4 +1,4 @@
-"""The letters of one attempt: written, taken, acknowledged; by its tools, or by files where it has none."""
+"""The mail of one attempt: written, taken, acknowledged; by its tools, or by files where it has none."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from corral.rules.context import mail
 from corral.rules.context.mail import NAMES, MailAddress, MailNode, MailRecipients, Priority
 from corral.store.records import MailMessage, Reader
 
-MOST_SHOWN = 200  #: characters of a letter in the event that tells of it
+MOST_SHOWN = 200  #: characters of a message in its event
 MOST_THREAD = 50
 
 
 class ReceivedMail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A letter as an agent sees it."""
+    """A message as an agent sees it."""
 
     id: int
     sender: str = field(name="from")
@@ -62,7 +62,7 @@ class Mailbox:
         )
 
     def send(self, to: str, text: str, priority: Priority, thread: str) -> tuple[str, int]:
-        """Write to somebody; return the thread and how many copies went out."""
+        """Write to someone; return the thread and how many copies went out."""
         mail.check_length(text)
         circle, who, now = self.recipients(), self._who, time.time()
         boxes = mail.addresses_of(to, circle)
@@ -112,8 +112,7 @@ class Mailbox:
 
     def close(self) -> None:
         """Give back what was taken and not dealt with: another try of the node may read it."""
-        self._context.mail.release(self._who.attempt)
-        self._context.mail.forget(time.time() - mail.KEPT_SECONDS)
+        self._context.mail.close(self._who.attempt, time.time() - mail.KEPT_SECONDS)
 
 
 def received_mail(message: MailMessage, more: int = 0) -> ReceivedMail:

@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from corral.attempt.proof import outside, tree_runs, trees
+from corral.attempt.proof import product_calls, tree_runs, trees
 from corral.attempt.proof.tree_runs import TreeRuns, ignore_result, is_unexplained, results_of, with_results
 from corral.attempt.proof.trees import ReadChange
 from corral.attempt.proof.trials import Trials
@@ -17,7 +17,7 @@ from corral.machines.host import Host
 from corral.model import AttemptRecord, CheckObservation, CheckResult, Doubt, EvidenceDetail
 from corral.model import Evidence as Word
 from corral.model.events import Checked, Event, Noted
-from corral.model.evidence import Tree
+from corral.model.evidence import Proof, Tree, unchecked_evidence
 from corral.model.flow import Task
 from corral.rules.checks import base_comparison, grading
 from corral.rules.checks.base_comparison import compare_with_base, judge_flaky, sighting
@@ -27,14 +27,6 @@ from corral.rules.checks.steering.written_answers import claimed_files
 from corral.store.interface import Store
 
 Emit = Callable[[Event], None]
-
-
-class Proof(Struct, frozen=True, kw_only=True):
-    """What the checks of an attempt came to."""
-
-    results: tuple[CheckResult, ...] = ()
-    evidence: Word | None = None
-    detail: EvidenceDetail = EvidenceDetail()
 
 
 class EvidenceCollector:
@@ -86,7 +78,7 @@ class EvidenceCollector:
         if not all(each.passed for each in results):
             return self._proof(results)
         if self._task.read_only:
-            return self._proof(results, grading.unchecked_evidence("nothing was changed, as the task is read-only"))
+            return self._proof(results, unchecked_evidence("nothing was changed, as the task is read-only"))
         words = "nothing was changed: its checks pass as they do at the base"
         return self._proof(results, Word(grade="unharmed", reasons=(words,)))
 
@@ -187,7 +179,7 @@ class EvidenceCollector:
             ran = await self._with_held_out(looked, commit, ran)
             work = structs.replace(work, held_out=await tree_runs.files(self._host), check_texts=looked.check_texts())
         if work.outside is None and not self._host.stop.is_set() and grading.is_proven(ran, work):
-            found = await outside.probe_outside(
+            found = await product_calls.probe_outside(
                 self._host, looked, commit, grading.counting_runs(ran, work), self._trees
             )
             work = structs.replace(work, outside=found)
@@ -236,9 +228,7 @@ class EvidenceCollector:
         after = await self._trees.suite("held-out", commit, ignore_result)
         before = None
         if not self._host.stop.is_set():
-            before = await self._trees.suite(
-                "held-out base", looked.base, ignore_result, again=_again(lambda then: _worth_again(after, then))
-            )
+            before = await self._trees.suite("held-out base", looked.base, ignore_result)
             before = await self._settle_ids(looked.base, before, after, "held-out base")
         return structs.replace(ran, held_out=after, held_out_base=before)
 
@@ -297,15 +287,6 @@ class EvidenceCollector:
 
 async def _never(_: Sequence[CheckObservation]) -> bool:
     return False
-
-
-def _again(
-    decide: Callable[[Sequence[CheckObservation]], bool],
-) -> Callable[[Sequence[CheckObservation]], Awaitable[bool]]:
-    async def decide_async(then: Sequence[CheckObservation]) -> bool:
-        return decide(then)
-
-    return decide_async
 
 
 def _worth_again(now: Sequence[CheckObservation], then: Sequence[CheckObservation]) -> bool:

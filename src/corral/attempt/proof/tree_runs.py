@@ -28,25 +28,29 @@ from corral.world.workspace.checkout import Workspace
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
     "check", "check2", "base", "base2", "base3", "harness", "harness2", "allowed", "allowed2", "control",
-    "altered", "reordered", "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary", "use",
+    "altered", "reordered", "again", "baseagain", "heldout", "heldout2", "heldoutbase", "heldoutbase2",
+    "score", "vary", "use",
 )  # fmt: skip
 NAMES: Mapping[Tree, str] = {
     "delivered": "check", "base": "base", "harness": "harness", "allowed": "allowed", "control": "control",
-    "altered": "altered", "reordered": "reordered", "held-out": "heldout", "held-out base": "heldoutbase",
+    "altered": "altered", "reordered": "reordered", "again": "again", "base again": "baseagain",
+    "held-out": "heldout", "held-out base": "heldoutbase",
 }  # fmt: skip
 HOSTS = (
     "base",
     "altered",
     "reordered",
+    "again",
+    "baseagain",
 )  #: trees whose checks run as a user of their own, maybe beside those of the work
-LIMITED = ("altered", "reordered")
+LIMITED = ("altered", "reordered", "again", "baseagain")
 LEAST_SECONDS, MOST_TIMES = 30.0, 3  #: that these may take, and how often as long as the work's own
-VERSION = 4  #: of what is remembered of a run of checks
+VERSION = 5  #: of what is remembered of a run of checks
 _flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 def _flight(key: str) -> asyncio.Lock:
-    """Return the lock of a suite: attempts that race want the same at the same moment."""
+    """Return the lock of a suite: attempts that race ask for the same at the same moment."""
     return _flights.setdefault(key, asyncio.Lock())
 
 
@@ -65,11 +69,11 @@ class TreeRuns:
         self,
         tree: Tree,
         commit: str | None,
-        told: Callable[[CheckResult], None],
+        on_result: Callable[[CheckResult], None],
         again: Callable[[Sequence[CheckObservation]], Awaitable[bool]] | None = None,
     ) -> tuple[CheckObservation, ...]:
         """Run all checks on a commit, or find out that they were; a failure is looked at twice if `again` says so."""
-        found = await self.run_unnoted(tree, commit, told, again)
+        found = await self.run_unnoted(tree, commit, on_result, again)
         await self.note(tree, commit, found)
         return found
 
@@ -77,7 +81,7 @@ class TreeRuns:
         self,
         tree: Tree,
         commit: str | None,
-        told: Callable[[CheckResult], None],
+        on_result: Callable[[CheckResult], None],
         again: Callable[[Sequence[CheckObservation]], Awaitable[bool]] | None = None,
     ) -> tuple[CheckObservation, ...]:
         """Do the same, and leave it to the caller to note it: runs side by side end in any order."""
@@ -87,29 +91,49 @@ class TreeRuns:
             if known is not None:
                 found = with_results(known, [structs.replace(each.result, cached=True) for each in known])
                 for each in found:
-                    told(each.result)
+                    on_result(each.result)
             else:
-                found = await self.run_checks(name, commit, self._task.checks, told)
+                found = await self.run_checks(name, commit, self._task.checks, on_result)
             failed = [place for place, each in enumerate(found, 1) if is_unexplained(each.result)]
             if failed and not self._host.stop.is_set() and (again is None or await again(found)):
                 # A later check may need what an earlier one made, so those before it are run too.
                 more = await self.run_checks(f"{name}2", commit, self._task.checks[: failed[-1]], ignore_result)
-                results = results_of(found)
+                seen = list(found)
                 for place in failed:
-                    results[place - 1] = base_comparison.once_more(results[place - 1], more[place - 1].result)
-                found, known = with_results(found, results), None
+                    seen[place - 1] = base_comparison.seen_once_more(seen[place - 1], more[place - 1])
+                found, known = tuple(seen), None
             if known is None and not self._host.stop.is_set():
                 self.keep(key, found)
         return found
 
+    async def run_again(
+        self, tree: Tree, commit: str | None, place: int, order: TestOrder | None = None
+    ) -> tuple[CheckObservation, ...]:
+        """Run all checks on a commit anew, in a checkout of their own, or find out that they were; `place` counts."""
+        which = structs.replace(order, seconds=0.0) if order else None  # rivals that take longer or less share it
+        key = hashlib.sha256(ENCODER.encode((await self.key(commit), tree, place, which))).hexdigest()
+        name = NAMES[tree]
+        async with _flight(key):
+            found = self._store.history.check_results(key, time.time()) if self._store else None
+            if found is None:
+                self.orders.pop(name, None)
+                if order is not None:
+                    self.orders[name] = order
+                found = await self.run_checks(name, commit, self._task.checks, ignore_result)
+                if not self._host.stop.is_set():
+                    self.keep(key, found)
+            else:
+                found = with_results(found, [structs.replace(each.result, cached=True) for each in found])
+        return tuple(found)
+
     async def run_checks(
-        self, name: str, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
+        self, name: str, commit: str | None, checks: Sequence[str], on_result: Callable[[CheckResult], None]
     ) -> tuple[CheckObservation, ...]:
         """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
         lay = layer(self._host) if name.startswith("heldout") else None
         host = self._host_of(name)
         try:
-            found = await checking.observe(host, self.folder(name), commit, checks, told, lay)
+            found = await checking.observe(host, self.folder(name), commit, checks, on_result, lay)
             return tuple(self._host.redactor.value(found))
         except SetupFailed as error:
             if name.startswith("check"):
@@ -180,7 +204,7 @@ class TreeRuns:
         """Hash all that the result of a check depends on, as far as we know of it."""
         host, plan = self._host, self._host.plan
         tree = await host.repository.tree_of(commit) if commit else ""
-        # Another run starts where the person may have changed what lies beside the repository's own files.
+        # Another run starts where the user may have changed what lies beside the repository's own files.
         own = plan.base is None or tree != await host.repository.tree_of(plan.base) or _brings_more(host)
         parts = (
             VERSION,

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
-from typing import Literal
 
 from msgspec import Struct, field, structs
 
@@ -16,7 +15,8 @@ from corral.model import Doubt, SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks import steering
 from corral.rules.checks.steering import Harness, PathChange, Side, roles
-from corral.rules.checks.steering.programs import Programs
+from corral.rules.checks.steering.programs import CheckPrograms
+from corral.rules.checks.steering.work import ChangeKind
 from corral.world.git import blobs, collect, hidden_refs
 from corral.world.git.collect import CommitEntry
 from corral.world.git.merge_commits import CombinedCommit
@@ -65,7 +65,12 @@ class ReadChange(Struct, kw_only=True):
         around = steering.doubts_about_surroundings(self.changes, self.contents, self.task)
         answers = steering.doubts_about_answers(self.changes, checks, self.task, list(self.listed), self.contents)
         unasked = steering.doubts_about_lines(self.changes, self.contents, self.task)
-        unasked += steering.doubts_about_changes(self.changes, checks, self.task, list(self.listed), self.contents)
+        unasked += steering.doubts_about_changes(
+            self.changes, checks, self.task, list(self.listed), self.contents, harness.steered
+        )
+        read = (self.changes, checks, self.task, list(self.listed), self.contents)
+        if any(_may_be_code(path) for path in self.changed):
+            unasked += [*steering.doubts_about_repairs(*read), *steering.doubts_about_inputs(*read)]
         unasked += self._test_data()
         return harness, [*steering.doubts(self.changes, self.contents), *static, *around, *answers, *unasked]
 
@@ -74,7 +79,7 @@ class ReadChange(Struct, kw_only=True):
         programs = steering.scripts(self.changes, self.task.checks, list(self.listed), self.contents)
         return tuple("\n".join([check, *programs[check]]) for check in self.task.checks)
 
-    def programs(self) -> Programs:
+    def programs(self) -> CheckPrograms:
         """Return the programs and files that its checks run."""
         return steering.programs_of(self.changes, self.task.checks, list(self.listed), self.contents)
 
@@ -171,7 +176,11 @@ def _blob(looked: ReadChange, side: Side, path: str) -> str | None:
     return changed.before if side == "base" else changed.after
 
 
-def _kind(changed: ChangedBlob) -> Literal["added", "changed", "deleted"]:
+def _may_be_code(path: str) -> bool:
+    return roles.is_code(path) or "." not in PurePosixPath(path).name
+
+
+def _kind(changed: ChangedBlob) -> ChangeKind:
     return "added" if changed.before is None else "deleted" if changed.after is None else "changed"
 
 

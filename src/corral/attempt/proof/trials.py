@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import outside
+from corral.attempt.proof import product_calls
 from corral.attempt.proof.tree_runs import TreeRuns, ignore_result
 from corral.attempt.proof.trees import EXECUTABLE, PLAIN, TROUBLES, ReadChange, make_commit
 from corral.machines.host import Host
@@ -46,21 +46,29 @@ class Trials:
         altered = asyncio.ensure_future(self._run_altered(ran, work, ids))
         turned = asyncio.ensure_future(self._run_reordered(ran, work, ids, altered))
         probed = asyncio.ensure_future(self._run_probes(ran, work, turned))
+        repeated = asyncio.ensure_future(self._run_again(ran, work, probed))
+        trials = (altered, turned, probed, repeated)
         try:
             found = [await altered, await turned]
             outside_tests = await probed
+            ran, words = await repeated
         finally:
-            for each in (altered, turned, probed):
+            for each in trials:
                 each.cancel()
-            await asyncio.gather(altered, turned, probed, return_exceptions=True)
+            await asyncio.gather(*trials, return_exceptions=True)
         for each in found:
             if each is not None:
                 await self._trees.note(each.tree, each.commit, each.found)
                 self._trees.notes.append(each.words)
+        for seen in (*ran.base_again, *ran.base_whole):
+            await self._trees.note("base again", self._looked.base, seen)
+        for seen in ran.again:
+            await self._trees.note("again", self._commit, seen)
+        self._trees.notes += [words] if words else []
         ran = structs.replace(ran, **{each.tree: each.found for each in found if each})
         return ran, structs.replace(work, altered=self._change, outside=outside_tests)
 
-    async def _slot(self, before: asyncio.Future[_Trial | None]) -> None:
+    async def _slot(self, before: asyncio.Future[_Trial | None] | asyncio.Future[OutsideVerdict]) -> None:
         """Wait for the one before, where they cannot run at once."""
         if not self._trees.side_by_side:
             await asyncio.wait([before])
@@ -95,11 +103,33 @@ class Trials:
         found = await self._trees.run_unnoted("reordered", self._commit, ignore_result, again=_never)
         return _Trial(tree="reordered", commit=self._commit, found=found, words="with tests in the opposite order")
 
+    async def _run_again(
+        self, ran: CheckRuns, work: WorkFacts, before: asyncio.Future[OutsideVerdict]
+    ) -> tuple[CheckRuns, str]:
+        """Run fixed tests at the base again and again, or checks whose tests cannot be chosen there and on the work."""
+        base = self._looked.base
+        if base is None:
+            return ran, ""
+        await self._slot(before)
+        runs, seconds = grading.counting_runs(ran, work), self._trees.taken_seconds
+        if order := further_runs.repeated_order(runs, seconds):
+            first = await self._trees.run_again("base again", base, 0, order)
+            count = 0 if self._host.stop.is_set() else further_runs.whole_needed(runs, first)
+            whole = [await self._trees.run_again("base again", base, place) for place in range(1, count + 1)]
+            ran = structs.replace(ran, base_again=(first,), base_whole=tuple(whole))
+            return ran, "with the fixed tests once more at the base"
+        at_base, here = further_runs.whole_runs(runs, seconds)
+        again = [await self._trees.run_again("base again", base, place) for place in range(at_base)]
+        own = [await self._trees.run_again("again", self._commit, place) for place in range(here)]
+        places = [where for where, runs in (("at the base", again), ("here", own)) if runs]
+        words = f"once more {' and '.join(places)}" if places else ""
+        return structs.replace(ran, base_again=tuple(again), again=tuple(own)), words
+
     async def _run_probes(
         self, ran: CheckRuns, work: WorkFacts, before: asyncio.Future[_Trial | None]
     ) -> OutsideVerdict:
         await self._slot(before)
-        return await outside.probe_outside(
+        return await product_calls.probe_outside(
             self._host, self._looked, self._commit, grading.counting_runs(ran, work), self._trees
         )
 

@@ -27,10 +27,10 @@ from corral.rules.text import names
 from corral.store.records import LEASE_SECONDS, Child
 from corral.world import clock
 
-MOST_OUTPUT = 20_000  #: characters of a child's output that are told with its result
+MOST_OUTPUT = 20_000  #: characters of a child's output that its result contains
 MOST_TITLE = 100
 SPAWNED = (
-    "Before you were cut off you spawned these tasks. They go on: do not spawn them again, "
+    "Before you were cut off you spawned these tasks. They continue: do not spawn them again, "
     "ask for them with child_result."
 )
 
@@ -83,19 +83,19 @@ class Children:
         child = self._own(name)
         await self._context.child_runs.wait(child.run, wait_seconds)
         run = self._context.child_runs.document(child.run)
-        told: dict[str, Any] = {"child": run.run, "status": run.status, "over": run.status not in OPEN}
+        described: dict[str, Any] = {"child": run.run, "status": run.status, "over": run.status not in OPEN}
         if run.status in OPEN:
-            return told
+            return described
         attempts = [attempt for node in run.nodes for attempt in node.attempts]
         won = winner(run.nodes) or (attempts[-1] if attempts else None)
-        told |= {"reason": run.reason, "cost_usd": run.cost.usd}
+        described |= {"reason": run.reason, "cost_usd": run.cost.usd}
         if won:
             output = text_of(won.output)
             if won.commit:  # so that it can be merged or looked at there
                 await self._machine.lend(PurePath(self._events.record.folder).name, won.commit)
-            told |= {"output": output[:MOST_OUTPUT], "commit": won.commit, "files": won.files_changed}
-            told |= {"error": won.error.message} if won.error else {}
-        return told
+            described |= {"output": output[:MOST_OUTPUT], "commit": won.commit, "files": won.files_changed}
+            described |= {"error": won.error.message} if won.error else {}
+        return described
 
     async def stop(self, name: str) -> None:
         await self._context.child_runs.stop(self._own(name).run)
@@ -107,25 +107,25 @@ class Children:
             await self._context.child_runs.stop(child.run)
 
     async def pause_all(self) -> None:
-        """Let what is not over yet rest: who goes on with the attempt goes on with it."""
+        """Leave what is not over: the attempt that continues this one continues it."""
         for child in self._open():
             await self._context.child_runs.pause(child.run)
 
     def go_on(self) -> None:
-        """Go on with children of the attempt that this one continues."""
+        """Continue children of the attempt that this one continues."""
         for child in self._open():
-            self._events.emit(Noted(f"run {child.run}, which an earlier try spawned, goes on"))
+            self._events.emit(Noted(f"run {child.run}, which an earlier try spawned, continues"))
             self._context.child_runs.go_on(child.run, self._context.listen)
 
     def words(self) -> str:
-        """Return what an agent must know that goes on where another was cut off."""
-        told: list[str] = []
+        """Return what the next agent must know when another was cut off."""
+        current: list[str] = []
         lost: list[str] = []
         for child in self._context.lineage.below_attempt(self._attempt):
             run = self._context.store.run(child.run)
             words = f"- {child.run} ({run.status}): {' '.join(run.plan.flow.title.split())[:MOST_TITLE]}"
-            (told if run.status in (*OPEN, "done", "partial") else lost).append(words)
-        parts = [[SPAWNED, *told] if told else [], [ENDED, *lost] if lost else []]
+            (current if run.status in (*OPEN, "done", "partial") else lost).append(words)
+        parts = [[SPAWNED, *current] if current else [], [ENDED, *lost] if lost else []]
         return "\n".join(line for part in parts for line in part)
 
     def abandon(self) -> None:
@@ -192,7 +192,7 @@ class Children:
     def _plan(self, asked: SpawnTask, choice: AgentChoice) -> RunPlan:
         plan, mine = self._host.plan, self._node.task
         if not asked.task.strip() or "\0" in asked.task:
-            raise BadRequest("the task is empty, or no plain text")
+            raise BadRequest("the task is empty, or no plain text", hint="say in `task` what to do")
         role, read_only = asked.role or None, asked.read_only or mine.read_only
         task = Task(
             prompt=asked.task,

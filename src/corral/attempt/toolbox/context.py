@@ -1,4 +1,4 @@
-"""What the toolboxes of one run share: letters, parents and children, who is woken, how children are driven."""
+"""What the toolboxes of one run share: mail, parents and children, who is woken, how children are driven."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Run
 from corral.rules.context import mail
 from corral.store.interface import Store
+from corral.world.terminal import UserTerminal
 
 LOOK_SECONDS = 1.0
 
@@ -62,7 +63,7 @@ class ChildRuns:
         self._keep(run, self._executor.execute(run, listen))
 
     def go_on(self, run: str, listen: Listener) -> None:
-        """Go on with a child that was left when its parent was."""
+        """Continue a child that was left when its parent was."""
         if run not in self._tasks:
             self._keep(run, self._executor.resume(run, listen))
 
@@ -114,3 +115,4 @@ class RunContext:
         self.child_runs, self.store, self.connect_agent, self.listen = family, store, resolve, listen
         self.mail = store.mail(mail.MOST_DELIVERIES)
         self.lineage = store.lineage
+        self.terminal: UserTerminal | None = None  #: of the user who works by hand in this run

@@ -14,6 +14,7 @@ import msgspec
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import common_dir
+from corral.attempt.toolbox.call_rules import CallRules
 from corral.attempt.toolbox.stored_tools import StoredTools
 from corral.machines import programs
 from corral.machines.programs import ProgramBox
@@ -47,14 +48,20 @@ class AttemptPrograms:
         self._answers, self._events, self._node = answers, attempt_events, node
         self._machine, self._host = where.machine, where.host
         self._count = 0
+        self._rules = CallRules(attempt_events, where.host.plan)
 
     async def run(self, program: Program, given: object, tool: str | None = None, *, depth: int = 1) -> ProgramRecord:
         """Run a program; each of its calls is an event of the attempt."""
         self._count += 1
         if self._count > MOST_PROGRAMS:
-            raise BadRequest(f"{MOST_PROGRAMS} programs are the most of one attempt")
+            raise BadRequest(
+                f"{MOST_PROGRAMS} programs are the most of one attempt", hint="do the rest with your own tools"
+            )
         if not probe.is_at_least(self._machine.level, "strict"):
-            raise BadRequest(f"programs need the sandbox level strict, and this is {self._machine.level}")
+            raise BadRequest(
+                f"programs need the sandbox level strict, and this is {self._machine.level}",
+                hint="do it with your own tools",
+            )
         record = self._events.record
         name = f"{record.attempt.id}-p{self._count}"
         log: list[ToolCall] = []
@@ -63,7 +70,7 @@ class AttemptPrograms:
             log.append(call)
             self._note(name, call)
 
-        calls = ToolCalls(self._tools(program, depth), program.tools, program.limits, note)
+        calls = ToolCalls(self._tools(program, depth), program.tools, program.limits, note, check=self._rules.check)
         where = ProgramBox(state=self._host.state / "programs", level=self._machine.level)
         self._events.emit(Noted(f"program {name}: {program.language}, tools: {', '.join(program.tools) or 'none'}"))
         result = await programs.run(program, given, calls, list(program_tools.TOOLS), where)
@@ -144,12 +151,21 @@ class AttemptPrograms:
     async def _run_stored(self, name: str, given: object, depth: int) -> ProgramRecord:
         # From where the user keeps it, never from the workspace, in which an agent writes.
         stored = StoredTools(Path(self._host.plan.repo), self._host.state)
-        tool = stored.approved(name)
+        tool = stored.find_approved(name)
         tool.check_input(given)
         record = await self.run(tool.program, given, name, depth=depth)
         done = record.result.error is None
         self._events.store.programs.use(tool.folder, tool.name, tool.hash, time.time(), succeeded=done)
         return record
+
+    async def use(self, asked: tools.Git | tools.RunTests | tools.Packages) -> Any:  # noqa: ANN401
+        """Answer a tool about the workspace that programs have too, for the agent itself."""
+        workspace = PurePath(self._events.record.folder).name
+        offered = self._machine.tools(workspace, next(iter(self._node.task.checks), ""))
+        found = next((tool for tool in offered.values() if tool.arguments is type(asked)), None)
+        if found is None:
+            raise BadRequest("this is for workspaces of the engine's own machine", hint="use your own shell")
+        return await found.answer(asked)
 
     def _tools(self, program: Program, depth: int) -> dict[str, ProgramTool]:
         workspace = PurePath(self._events.record.folder).name
@@ -171,12 +187,14 @@ class AttemptPrograms:
             "remember": tools.Remember,
             "search_memory": tools.SearchMemory,
             "report": tools.ReportProgress,
-            "ask_user": tools.AskPerson,
+            "ask_user": tools.AskUser,
+            "read_answer": tools.ReadAnswer,
             "spawn_task": tools.SpawnTask,
             "wait": tools.ChildResult,
             "read_output": tools.ReadOutput,
             "send_mail": tools.SendMail,
             "read_mail": tools.ReadMail,
+            "ack_mail": tools.AckMail,
         }
         return {**files, **{name: ProgramTool(kind, answer) for name, kind in kinds.items()}}
 

@@ -45,17 +45,17 @@ class NodeResults:
     async def file(self, name: str, path: str, offset: int) -> TextPart:
         state, attempt = self._over(name)
         if attempt.commit is None:
-            raise BadRequest(f"`{name}` has left no files")
+            raise BadRequest(f"`{name}` has left no files", hint="list_nodes shows who has")
         if not self._may_read(path):
-            raise BadRequest(f"{path}: your scope does not let you read it")
+            raise BadRequest(f"{path}: your scope does not let you read it", hint="list_files shows what you may read")
         found = await self._host.repository.git("cat-file", "-s", f"{attempt.commit}:{path}", fine=(0, 128))
         if found.code != 0:
             raise BadRequest(f"`{name}` has no file {path[:200]}", hint="see list_files")
         if int(found.out) > MOST_FILE_BYTES:
-            raise BadRequest(f"{path}: {int(found.out) >> 20} MB are too much to be shown")
+            raise BadRequest(f"{path}: {int(found.out) >> 20} MB are too much to be shown", hint="read a smaller file")
         shown = await self._host.repository.git("cat-file", "blob", f"{attempt.commit}:{path}", fine=(0, 128))
         if shown.code != 0:
-            raise BadRequest(f"{path} is not a file")
+            raise BadRequest(f"{path} is not a file", hint="list_files shows what is there")
         return _piece(name, state.status, shown.out.decode(errors="replace"), offset)
 
     def finished_nodes(self) -> list[tuple[NodeState, Attempt]]:
@@ -74,10 +74,14 @@ class NodeResults:
         if state is None:
             raise BadRequest(f"there is no node `{name[:80]}` in this run", hint="see list_nodes")
         if state.status in OPEN:
-            raise BadRequest(f"`{name}` is not over yet: {state.status}")
+            raise BadRequest(
+                f"`{name}` is not over yet: {state.status}", hint="continue with other work, and call again later"
+            )
         attempt = _last(state, store.attempts(child or run))
         if attempt is None:
-            raise BadRequest(f"`{name}` has left nothing: {state.status}")
+            raise BadRequest(
+                f"`{name}` has left nothing: {state.status}", hint="list_nodes shows who has left something"
+            )
         return state, attempt
 
     def _may_read(self, path: str) -> bool:
@@ -95,7 +99,7 @@ def text_of(output: object) -> str:
 
 
 def _last(state: NodeState, records: list[AttemptRecord]) -> Attempt | None:
-    """Return the winner of a node, or else whoever tried last."""
+    """Return the winner of a node, or else its last attempt."""
     tries = [record.attempt for record in records if record.node == state.id]
     return next((each for each in tries if each.id == state.winner), tries[-1] if tries else None)
 

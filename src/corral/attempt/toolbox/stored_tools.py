@@ -1,7 +1,8 @@
-"""Tools that users keep: a program and its declaration, of a repository or of a user, approved by its content."""
+"""Tools that users keep: a program and its declaration, of a repository, a user or a package, approved by content."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ from corral.world.trust import Trust
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 MOST_DECLARATION = 1 << 20
 MOST_TOOLS = 500  #: of one place
-Place = Literal["repository", "user"]
+GROUP = "corral.tools"  #: the entry points of tools that packages bring: each names the folder of its files
+Place = Literal["repository", "user", "package"]
 ENDINGS: dict[Language, str] = {"javascript": ".js", "typescript": ".ts", "python": ".py"}
 
 
@@ -35,7 +37,7 @@ class ToolExample(Struct, frozen=True, kw_only=True):
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True):
-    """What stands beside a tool's program."""
+    """What is beside a tool's program."""
 
     description: str = ""
     version: int = 1
@@ -74,7 +76,10 @@ class StoredTool(Struct, frozen=True, kw_only=True):
     def check_input(self, given: object) -> None:
         """Raise BadRequest where an input does not fit."""
         if wrong := list(misfits(given, self.declaration.input_schema)):
-            raise BadRequest(f"the input of {self.name} does not fit: {'; '.join(wrong[:5])}")
+            raise BadRequest(
+                f"the input of {self.name} does not fit: {'; '.join(wrong[:5])}",
+                hint="correct the input, and call again",
+            )
 
 
 class StoredTools:
@@ -91,15 +96,20 @@ class StoredTools:
         for place, folder in self.places.items():
             for file in untrusted_files.names(folder)[: 2 * MOST_TOOLS]:
                 name = file.removesuffix(".json")
-                if file.endswith(".json") and name not in seen and (found := self._read(place, name)):
+                if file.endswith(".json") and name not in seen and (found := _read(place, folder, name)):
                     seen.add(name)
                     yield found
+        for name, folder in _package_folders().items():
+            if name not in seen and (found := _read("package", folder, name)):
+                yield found
 
     def get(self, name: str) -> StoredTool:
         check_name(name)
-        for place in self.places:
-            if found := self._read(place, name):
+        for place, folder in self.places.items():
+            if found := _read(place, folder, name):
                 return found
+        if (folder := _package_folders().get(name)) and (found := _read("package", folder, name)):
+            return found
         raise NotFound(f"there is no tool `{name}`", hint="see `corral tools ls`")
 
     def is_approved(self, tool: StoredTool) -> bool:
@@ -109,7 +119,7 @@ class StoredTools:
         """Let this content run from this place."""
         self._trust.add(_mark(tool), of=_mark(tool))
 
-    def approved(self, name: str) -> StoredTool:
+    def find_approved(self, name: str) -> StoredTool:
         """Return a tool that may run; BadRequest where the user has not approved its content."""
         tool = self.get(name)
         if not self.is_approved(tool):
@@ -126,32 +136,56 @@ class StoredTools:
                 raise BadRequest(f"{each} is a link", hint="replace it by a folder")
         folder.mkdir(parents=True, exist_ok=True)
         self.remove(tool)
-        ending = ENDINGS[tool.declaration.language]
-        (folder / f"{tool.name}{ending}").write_text(tool.source, encoding="utf-8")
-        body = msgspec.json.format(ENCODER.encode(tool.declaration), indent=2)
-        (folder / f"{tool.name}.json").write_bytes(body + b"\n")
+        write_files(tool, folder)
 
     def remove(self, tool: StoredTool) -> None:
+        if tool.place == "package":
+            raise BadRequest(f"a package brings the tool `{tool.name}`", hint="uninstall it: corral plugins ls")
         folder = self.places[tool.place]
         for ending in (*SUFFIXES, ".json"):
             (folder / f"{tool.name}{ending}").unlink(missing_ok=True)
 
-    def _read(self, place: Place, name: str) -> StoredTool | None:
-        if not NAME.fullmatch(name):
-            return None
-        folder = self.places[place].absolute()
-        body = untrusted_files.read(folder / f"{name}.json", MOST_DECLARATION)
-        if body is None:
-            return None
-        try:
-            about = msgspec.json.decode(body, type=ToolDeclaration)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
-        source = untrusted_files.read(folder / f"{name}{ENDINGS[about.language]}", MOST_SOURCE_BYTES + 1)
-        if source is None or len(source) > MOST_SOURCE_BYTES:
-            return None
-        text = source.decode(errors="replace")
-        return StoredTool(name=name, place=place, folder=str(folder), source=text, declaration=about)
+
+def _package_folders() -> dict[str, Path]:
+    """Return where packages have the files of their tools; what cannot be loaded is named by `corral plugins ls`."""
+    from importlib import metadata  # noqa: PLC0415 -- slow to load, and few programs name a tool
+
+    found: dict[str, Path] = {}
+    for point in metadata.entry_points(group=GROUP):
+        with contextlib.suppress(Exception):
+            found.setdefault(point.name, Path(point.load()).resolve())
+    return found
+
+
+def _read(place: Place, folder: Path, name: str) -> StoredTool | None:
+    if not NAME.fullmatch(name):
+        return None
+    folder = folder.absolute()
+    body = untrusted_files.read(folder / f"{name}.json", MOST_DECLARATION)
+    if body is None:
+        return None
+    try:
+        about = msgspec.json.decode(body, type=ToolDeclaration)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    source = untrusted_files.read(folder / f"{name}{ENDINGS[about.language]}", MOST_SOURCE_BYTES + 1)
+    if source is None or len(source) > MOST_SOURCE_BYTES:
+        return None
+    text = source.decode(errors="replace")
+    return StoredTool(name=name, place=place, folder=str(folder), source=text, declaration=about)
+
+
+def write_files(tool: StoredTool, folder: Path) -> tuple[Path, Path]:
+    """Write a tool's program and declaration as new files; BadRequest where one is there already."""
+    program, about = (folder / f"{tool.name}{ending}" for ending in (ENDINGS[tool.declaration.language], ".json"))
+    body = msgspec.json.format(ENCODER.encode(tool.declaration), indent=2)
+    try:
+        for file, content in ((program, tool.source.encode()), (about, body + b"\n")):
+            with file.open("xb") as opened:
+                opened.write(content)
+    except OSError as error:
+        raise BadRequest(f"{error.filename}: {error.strerror}", hint="name a folder that has no such file") from error
+    return program, about
 
 
 def check_name(name: str) -> None:

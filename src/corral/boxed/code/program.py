@@ -23,7 +23,7 @@ CLASSES = {"MemoryError": "memory", "PermissionError": "refused"}
 NOT_SUPPORTED = "not supported in this environment"
 
 
-class Connection:
+class ToolConnection:
     """Sends calls and hands each its answer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ class Connection:
 async def main(port: int, binary: str) -> None:
     import pydantic_monty  # noqa: PLC0415
 
-    connection = Connection(*await asyncio.open_connection("127.0.0.1", port, limit=MOST_MESSAGE))
+    connection = ToolConnection(*await asyncio.open_connection("127.0.0.1", port, limit=MOST_MESSAGE))
     start = await connection.read()
     source = base64.b64decode(start["source"]).decode()
     listening = asyncio.create_task(connection.listen())

@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from corral.boxed.loop.event_lines import UsageTotal, clean, tell
-from corral.boxed.loop.memory import Memory
+from corral.boxed.loop.memory import StoredMessages
 from corral.boxed.loop.settings import LoopSettings
 from corral.model import Tokens
 from corral.model.events import Said
@@ -26,7 +26,7 @@ SIGN_OF_LIFE_SECONDS = 60.0
 class ModelConversation:
     """One session with one model."""
 
-    def __init__(self, model: Model, memory: Memory, settings: LoopSettings) -> None:
+    def __init__(self, model: Model, memory: StoredMessages, settings: LoopSettings) -> None:
         self._model, self._settings = model, settings
         self.memory = memory
         self._usage = UsageTotal(free=settings.provider == "ollama")

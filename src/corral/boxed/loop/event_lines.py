@@ -1,4 +1,4 @@
-"""What happened, told to whoever started us: one event a line, at once."""
+"""The event lines on stdout: one event a line, at once."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""The conversation with the model, kept in HOME, so that the same session goes on after an interruption."""
+"""The conversation with the model, kept in HOME, so that the same session continues after an interruption."""
 
 from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -22,7 +24,7 @@ from corral.model import Failure
 INTERRUPTED = "interrupted: it is not known whether this was done; look before you do it again"
 
 
-class Memory:
+class StoredMessages:
     """A session: all messages so far, in a file that is never half written."""
 
     def __init__(self, home: Path, session: str) -> None:
@@ -30,9 +32,11 @@ class Memory:
         self._file = home / ".corral-loop" / f"{self.session}.json"
         self.messages: list[ModelMessage] = self._load() if session else []
 
-    def begin(self, prompt: str, instructions: str) -> None:
-        """Put a prompt at the end: the task at first, later whatever the person says next."""
-        parts: list[ToolReturnPart | UserPromptPart] = [*self._interrupted_results(), UserPromptPart(content=prompt)]
+    def begin(self, prompt: str, instructions: str, images: Sequence[str] = ()) -> None:
+        """Put a prompt at the end: the task at first, later whatever the user says next."""
+        shown = [BinaryContent.from_path(Path(image)) for image in images]
+        content = [prompt, *shown] if shown else prompt
+        parts: list[ToolReturnPart | UserPromptPart] = [*self._interrupted_results(), UserPromptPart(content=content)]
         self.messages.append(ModelRequest(parts=parts, instructions=instructions))
         self.save()
 

@@ -19,7 +19,7 @@ from corral.boxed.loop.settings import KEYS
 TIMED_OUT = 124
 
 
-class ProgramResult(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """How a program ended and what it printed."""
 
     code: int
@@ -29,7 +29,7 @@ class ProgramResult(Struct, frozen=True):
     cut: bool = False
 
 
-def run(argv: Sequence[str], folder: Path, *, timeout: float, most: int) -> ProgramResult:
+def run(argv: Sequence[str], folder: Path, *, timeout: float, most: int) -> CommandResult:
     """Run a program to its end, or end its whole group at the deadline."""
     started = time.monotonic()
     # A file, not a pipe: what it leaves running in the background does not hold us up.
@@ -45,7 +45,7 @@ def run(argv: Sequence[str], folder: Path, *, timeout: float, most: int) -> Prog
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            return ProgramResult(127, f"{argv[0]}: {error}", 0.0)
+            return CommandResult(127, f"{argv[0]}: {error}", 0.0)
         timed_out = False
         try:
             code = process.wait(timeout)
@@ -55,7 +55,7 @@ def run(argv: Sequence[str], folder: Path, *, timeout: float, most: int) -> Prog
             process.wait()
             code, timed_out = TIMED_OUT, True
         text, cut = _read(output, most)
-    return ProgramResult(code, text, round(time.monotonic() - started, 3), timed_out, cut)
+    return CommandResult(code, text, round(time.monotonic() - started, 3), timed_out, cut)
 
 
 def shorten(text: str, most: int) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from pydantic_ai.models import Model
 from corral.boxed.loop import text_mode, tool_mode
 from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import tell
-from corral.boxed.loop.memory import Memory
+from corral.boxed.loop.memory import StoredMessages
 from corral.boxed.loop.settings import KEY, LoopSettings
 from corral.boxed.loop.tools import LoopToolbox
 from corral.boxed.loop.workspace import LoopWorkspace
@@ -45,13 +45,13 @@ NO_TOOLS = re.compile(
 
 
 async def run(settings: LoopSettings, prompt: str, folder: Path, home: Path) -> Ended:
-    """Do what the prompt says, or go on with the session it continues; tell everything but the last word."""
+    """Do what the prompt says, or continue an earlier session; report everything but the last message."""
     place = LoopWorkspace(folder)
-    memory = Memory(home, settings.session)
+    memory = StoredMessages(home, settings.session)
     is_text = settings.mode == "text" or (settings.mode == "auto" and _was_text(memory.messages))
     goes_on = bool(memory.messages)
     said = text_mode.opening(place, prompt, settings.most_output) if is_text and not goes_on else prompt
-    memory.begin(said, text_mode.INSTRUCTIONS if is_text else tool_mode.INSTRUCTIONS)
+    memory.begin(said, text_mode.INSTRUCTIONS if is_text else tool_mode.INSTRUCTIONS, settings.images)
     tell(Started(memory.session, settings.model, __version__))
     talk = ModelConversation(open_model(settings), memory, settings)
     try:
@@ -75,7 +75,7 @@ async def run(settings: LoopSettings, prompt: str, folder: Path, home: Path) -> 
 
 
 def _prompts(messages: list[ModelMessage]) -> str:
-    """Return what was asked so far: a session that was interrupted holds the task before the prompt to go on."""
+    """Return what was asked so far: a session that was interrupted holds the task before the prompt to continue."""
     parts = [part for each in messages if isinstance(each, ModelRequest) for part in each.parts]
     return "\n\n".join(
         part.content for part in parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)
@@ -83,7 +83,7 @@ def _prompts(messages: list[ModelMessage]) -> str:
 
 
 def _was_text(messages: list[ModelMessage]) -> bool:
-    """Tell whether the session went on without tools before it was interrupted."""
+    """Tell whether the session continued without tools before it was interrupted."""
     return any(isinstance(each, ModelRequest) and each.instructions == text_mode.INSTRUCTIONS for each in messages)
 
 
@@ -150,7 +150,7 @@ def _by_status(status: int, words: str) -> ErrorClass:
 
 
 def limited_event(error: Exception) -> Limited:
-    """Say until when a provider wants to be left alone, where it says so."""
+    """Return until when a provider refuses requests, if it says so."""
     wait = error.retry_after if isinstance(error, raised.ModelAPIError) else None
     return Limited(provider_message(error), until=time.time() + wait if wait is not None else None)
 
@@ -162,7 +162,7 @@ def has_no_tools(error: Exception) -> bool:
 
 
 def provider_message(error: Exception) -> str:
-    """Return the provider's own words, wherever they stand."""
+    """Return the provider's own words, wherever they are."""
     body: Any = error.body if isinstance(error, raised.ModelHTTPError) else None
     for _ in range(2):
         if isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""What the loop is told: by its arguments what to do, by its environment where the model is."""
+"""The settings of the loop: the task from its arguments, the model from its environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corral.version import __version__
 Provider = Literal["ollama", "openai", "anthropic", "google"]
 Mode = Literal["auto", "tools", "text"]
 
-#: For each provider: where its address and its key stand in the environment.
+#: For each provider: where its address and its key are in the environment.
 ADDRESS: dict[str, str] = {
     "ollama": "OLLAMA_HOST",
     "openai": "OPENAI_BASE_URL",
@@ -43,8 +43,10 @@ class Unready(Exception):
 class LoopSettings(Struct, frozen=True, kw_only=True):
     provider: Provider
     model: str
-    session: str = ""  #: go on with this one
+    session: str = ""  #: continue this one
     read_only: bool = False
+    hook: str = ""  #: the file that says where to ask before a tool is used; empty: nobody is asked
+    images: tuple[str, ...] = ()  #: files that go with the prompt
     mode: Mode = "auto"
     responses: bool = False  #: OpenAI's newer API; only OpenAI itself is sure to have it
     turns: int = 50
@@ -61,6 +63,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> LoopSettin
     parser.add_argument("model")
     parser.add_argument("--session", default="")
     parser.add_argument("--read-only", action="store_true")
+    parser.add_argument("--hook", default="")
+    parser.add_argument("--image", action="append", default=[])
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
     provider: Provider = given.provider
@@ -78,6 +82,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> LoopSettin
         model=given.model,
         session=given.session,
         read_only=given.read_only,
+        hook=given.hook,
+        images=tuple(given.image),
         mode=mode,
         responses=provider == "openai" and api == "responses",
         turns=_number(environment, "CORRAL_LOOP_TURNS", 50),

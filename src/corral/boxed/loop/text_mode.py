@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from corral.boxed.call_hook import refusal
 from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
 from corral.boxed.loop.programs import shorten
@@ -28,7 +29,7 @@ FILE: path/of/file.py
 the whole content
 ```
 
-A change of a part of a file; the SEARCH part must stand in the file word for word, and only once:
+A change of a part of a file; the SEARCH part must be in the file word for word, and only once:
 FILE: path/of/file.py
 <<<<<<< SEARCH
 old lines
@@ -106,7 +107,7 @@ def _belongs(lines: list[str], at: int) -> bool:
 
 
 def _find(lines: list[str], old: tuple[str, ...], hint: int) -> int | None:
-    """Find where lines stand, the nearest to the hint; spaces at their ends do not count if nothing else fits."""
+    """Find where lines are, the nearest to the hint; spaces at their ends do not count if nothing else fits."""
     if not old:
         return min(max(hint, 0), len(lines))
     for same in (_exact, _bare):
@@ -152,7 +153,7 @@ async def work(talk: ModelConversation, place: LoopWorkspace, settings: LoopSett
         if not text:
             return Ended(ok=False, error=Failure("bad_output", "the model ended without a word"))
         answer = parse(text)
-        applied = [] if settings.read_only else apply_changes(place, answer.edits)
+        applied = [] if settings.read_only else apply_changes(place, answer.edits, settings.hook)
         _report_edits(applied, number)
         changed = changed or any(not each.problem for each in applied)
         problems = answer.problems + [each.problem for each in applied if each.problem]
@@ -207,13 +208,15 @@ class EditResult(Struct, frozen=True):
     problem: str = ""
 
 
-def apply_changes(place: LoopWorkspace, edits: list[Edit]) -> list[EditResult]:
-    """Apply changes one by one; one that does not fit changes nothing and says why."""
-    return [_apply_edit(place, edit) for edit in edits]
+def apply_changes(place: LoopWorkspace, edits: list[Edit], hook: str = "") -> list[EditResult]:
+    """Apply changes one by one; one that does not fit, or that a rule refuses, changes nothing and says why."""
+    return [_apply_edit(place, edit, hook) for edit in edits]
 
 
-def _apply_edit(place: LoopWorkspace, edit: Edit) -> EditResult:
+def _apply_edit(place: LoopWorkspace, edit: Edit, hook: str) -> EditResult:
     path = edit.path or (edit.was if isinstance(edit, PatchEdit) else None) or ""
+    if hook and (refused := refusal(hook, "write", {"path": path})):
+        return EditResult(path, refused)
     try:
         match edit:
             case WholeFileEdit():
@@ -258,9 +261,7 @@ def _apply_patch(place: LoopWorkspace, edit: PatchEdit) -> None:
         raise ToolRefused(f"{edit.path}: the diff makes a new file, but there is one already")
     changed = apply(text, edit.hunks)
     if changed is None:
-        raise ToolRefused(
-            f"{edit.path}: the diff does not fit; its unchanged lines must stand in the file word for word"
-        )
+        raise ToolRefused(f"{edit.path}: the diff does not fit; its unchanged lines must be in the file word for word")
     place.write(target, changed)
     if edit.was is not None and edit.was != edit.path:
         place.strict_path(edit.was).unlink()
@@ -283,7 +284,7 @@ class WholeFileEdit(Struct, frozen=True):
 
 
 class ReplaceEdit(Struct, frozen=True):
-    """A piece of a file and what shall stand in its place."""
+    """A piece of a file and what shall be in its place."""
 
     path: str
     old: str
@@ -425,7 +426,7 @@ def _next(lines: list[str], start: int, pattern: re.Pattern[str]) -> int | None:
 
 
 def _fenced_block(lines: list[str], at: int) -> tuple[list[str], int, bool]:
-    """Return a block's content, where reading goes on, and whether the block was closed.
+    """Return a block's content, where reading continues, and whether the block was closed.
 
     A file may hold blocks of its own: a fence that names a language opens one, a bare one closes the innermost.
     """

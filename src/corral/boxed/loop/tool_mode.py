@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from corral.boxed.call_hook import refusal
 from corral.boxed.loop.conversation import ModelConversation
 from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
 from corral.boxed.loop.settings import LoopSettings
@@ -29,7 +30,7 @@ You are a software engineer at work in a folder, the workspace, which holds a pr
 tools you have: look at what is there before you change it, change only what the task needs, and run the project's tests
 when there are any. Paths are relative to the workspace; nothing outside it can be reached. Nobody answers questions:
 decide yourself, and say so at the end. When all is done, answer in a few sentences, without calling a tool."""
-GO_ON = "You said nothing and called no tool. Go on with the task; if it is done, say in a sentence what you did."
+CONTINUE = "You said nothing and called no tool. Continue the task; if it is done, say in a sentence what you did."
 Parts = list[ToolReturnPart | UserPromptPart]
 
 
@@ -46,8 +47,8 @@ async def work(talk: ModelConversation, toolbox: LoopToolbox, settings: LoopSett
         if response.finish_reason in ("length", "content_filter", "error"):
             return unfinished_event(response)
         if calls:
-            parts: Parts = [part for call in calls for part in _use(toolbox, call)]
-            # Providers want the answers to calls before anything else.
+            parts: Parts = [part for call in calls for part in _use(toolbox, call, settings.hook)]
+            # Providers ask for the answers to calls before anything else.
             parts.sort(key=lambda part: isinstance(part, UserPromptPart))
             talk.memory.add(ModelRequest(parts=parts, instructions=INSTRUCTIONS))
         elif (response.text or "").strip():
@@ -56,7 +57,7 @@ async def work(talk: ModelConversation, toolbox: LoopToolbox, settings: LoopSett
             return Ended(ok=False, error=Failure("bad_output", "the model ended without a word"))
         else:
             was_silent = True
-            talk.memory.begin(GO_ON, INSTRUCTIONS)
+            talk.memory.begin(CONTINUE, INSTRUCTIONS)
     return Ended(ok=False, error=Failure("bad_output", f"it used up its {settings.turns} turns before it was done"))
 
 
@@ -93,7 +94,7 @@ def _remove_images(talk: ModelConversation) -> bool:
     return blind
 
 
-def _use(toolbox: LoopToolbox, call: ToolCallPart) -> Parts:
+def _use(toolbox: LoopToolbox, call: ToolCallPart, hook: str) -> Parts:
     try:
         arguments: dict[str, Any] = call.args_as_dict()
     except (ValueError, AssertionError) as error:
@@ -101,7 +102,8 @@ def _use(toolbox: LoopToolbox, call: ToolCallPart) -> Parts:
         tell(CalledTool(call.tool_name, clean(str(call.args))[:500], call.tool_call_id))
     else:
         tell(CalledTool(call.tool_name, clean(toolbox.main_argument(call.tool_name, arguments)), call.tool_call_id))
-        result = toolbox.use(call.tool_name, arguments)
+        refused = refusal(hook, call.tool_name, arguments) if hook else ""
+        result = LoopToolResult.bad(refused) if refused else toolbox.use(call.tool_name, arguments)
     content = clean(json.dumps(result.content, ensure_ascii=False))
     tell(ToolReturned(call.tool_call_id, result.ok, content[:MOST_SHOWN]))
     for path in result.changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from corral.boxed.loop.programs import ProgramResult, run
+from corral.boxed.loop.programs import CommandResult, run
 
 MOST_FILES = 20_000
 
@@ -64,7 +64,7 @@ class LoopWorkspace:
             return sorted(names)[:MOST_FILES]
         return self._walk()
 
-    def git(self, *arguments: str, most: int = 8 << 20) -> ProgramResult:
+    def git(self, *arguments: str, most: int = 8 << 20) -> CommandResult:
         # A workspace may belong to another user; quoting of odd names would hide them.
         words = ["git", "-c", "safe.directory=*", "-c", "core.quotePath=false", *arguments]
         return run(words, self.root, timeout=120, most=most)

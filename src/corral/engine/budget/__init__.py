@@ -1,1 +1,1 @@
-"""Money: held before, counted meanwhile, settled after; and the accounts it is spent on."""
+"""Money: reserved before, counted meanwhile, settled after; and the accounts it is spent on."""

@@ -1,4 +1,4 @@
-"""What people see and say of money: limits and how they stand, costs by any dimension, quotas, a halt of everything."""
+"""Money as users see it: limits and their use, costs by any dimension, quotas, a halt of everything."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import get_args
 
 from msgspec import Struct, structs
 
+from corral import amounts
 from corral.attempt import budget_figures
 from corral.attempt.budget_figures import run_held_usd
 from corral.engine.context import Context
@@ -53,7 +54,7 @@ class Money:
     # --- limits
 
     def standings(self, settings: Budget) -> list[LimitStatus]:
-        """Return every limit, whoever set it, and how it stands."""
+        """Return every limit, and how much of it is used."""
         kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         kept.release_dead(now)
         found: list[LimitStatus] = []
@@ -68,7 +69,7 @@ class Money:
         return found
 
     def spending(self, settings: Budget) -> dict[str, tuple[float, float]]:
-        """Return what is spent and held today and this month."""
+        """Return what is spent and reserved today and this month."""
         kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         windows: tuple[Window, ...] = ("day", "month")
         held = {
@@ -82,7 +83,7 @@ class Money:
     def _set_limit(self, limit: Limit, by: str) -> None:
         if not 0 < limit.usd < float("inf"):
             raise BadRequest(
-                f"${limit.usd:g}: a budget is more than 0", hint="`corral budget reset` takes a limit away"
+                f"{amounts.usd(limit.usd)}: a budget is more than 0", hint="`corral budget reset` takes a limit away"
             )
         if limit.window == "ceiling":
             self._own_ceiling(by, lower_than=limit.usd)
@@ -106,11 +107,12 @@ class Money:
             owner = limit.where.removeprefix("set by ")
             if limit.window == "ceiling" and owner != by and not 0 < lower_than <= limit.usd:
                 raise BadRequest(
-                    f"the ceiling of ${limit.usd:g} was set by {owner}", hint="only they lift it; you may lower it"
+                    f"the ceiling of {amounts.usd(limit.usd)} was set by {owner}",
+                    hint="only they lift it; you may lower it",
                 )
 
     def allow(self, entry: Entry) -> str | None:
-        """Let a run go on past a limit, as an answer says; return what follows from it."""
+        """Let a run continue past a limit, as an answer says; return what follows from it."""
         usd, windows = budget.granted_raise(entry)
         if not usd:
             return "the run stays over"
@@ -139,24 +141,28 @@ class Money:
     @staticmethod
     async def repository_folder(folder: str) -> str:
         """Return the folder that runs name a repository by; what is none, or is gone, as it is."""
-        from corral.world.git import repository  # noqa: PLC0415 -- rarely needed
+        from corral.world.git import discovery  # noqa: PLC0415 -- rarely needed
 
-        found = await repository.discover(Path(folder)) if folder and Path(folder).is_dir() else None
+        found = await discovery.discover(Path(folder)) if folder and Path(folder).is_dir() else None
         return str(found.repository.folder) if found else folder
 
     # --- costs
 
     def overview(self, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
-        """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
+        """Return sums by day and by every dimension, and the state of all limits, from one look at the ledger."""
         lines, zone = self._store.ledger.history(since=since, repo=repo), zone_of(settings)
         spent = self.spending(settings)
         others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
+        names = dict.fromkeys(line.agent for line in lines)
         return CostOverview(
             zone=zone_name(settings),
             today=spent["day"],
             month=spent["month"],
             days=costs.table(lines, "day", zone),
             tables={by: costs.table(lines, by, zone) for by in others},
+            agent_days={
+                name: costs.table([line for line in lines if line.agent == name], "day", zone) for name in names
+            },
             standings=tuple(self.standings(settings)),
             quotas=tuple(self.known_quotas()),
         )
@@ -171,16 +177,16 @@ class Money:
         return costs.prometheus(self._store.ledger.totals(), self.standings(settings), gauges)
 
     def known_quotas(self) -> list[Quota]:
-        """Return what is known of the limits of every account: those it ran into, and how its windows stand."""
+        """Return what is known of the limits of every account: those it ran into, and the state of its windows."""
         found = {known_as(each.agent, each.account): each for each in self._store.accounts.quotas(time.time())}
         windows: dict[str, list[QuotaWindow]] = {}
-        for window in self._store.accounts.seen():
+        for window in self._store.accounts.windows():
             windows.setdefault(window.agent, []).append(window)
-        for name, told in windows.items():
+        for name, reported in windows.items():
             agent, _, account = name.partition("@")
             before = found.get(name, Quota(agent=agent, account=account or None, at=0.0))
-            at = max(before.at, *(window.at for window in told))
-            found[name] = structs.replace(before, at=at, windows=tuple(told))
+            at = max(before.at, *(window.at for window in reported))
+            found[name] = structs.replace(before, at=at, windows=tuple(reported))
         return [found[name] for name in sorted(found)]
 
     def spent_usd(self, run: str, node: str = "") -> float:
@@ -188,11 +194,11 @@ class Money:
         return run_held_usd(self._store, run, node)[0]
 
     def windows(self, accounts: Collection[str]) -> list[QuotaWindow]:
-        """Return how the present windows of some accounts stand."""
+        """Return the state of the present windows of some accounts."""
         return budget_figures.account_windows(self._store, accounts)
 
     def windows_of(self, run: Run) -> list[QuotaWindow]:
-        """Return how the windows of the accounts stand whose dollars are notional in a run."""
+        """Return the state of the windows of the accounts whose dollars are notional in a run."""
         return self.windows(budget_figures.notional_accounts(run))
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
@@ -204,7 +210,7 @@ class Money:
         return costs.usual(self._store.ledger.paid_before(agent.name, agent.model, nodes[0].task.type))
 
     def estimate(self, plan: RunPlan, stubs: Sequence[str] = (), stub_file: str = "") -> Estimate:
-        """Say what would happen and about how dear it would be, with nodes that end as stubs say, or else well."""
+        """Say what would happen and the estimated cost, with nodes that end as stubs say, or else well."""
         from corral.rules.flows.rehearsal import read_stubs  # noqa: PLC0415
 
         settings, store = self._context.settings.load(Path(plan.repo)), self._store
@@ -215,7 +221,7 @@ class Money:
     # --- a halt of everything
 
     def halt(self, by: str) -> list[str]:
-        """Stop every run now, whoever drives it, and let none start; return which."""
+        """Stop every run now, of all processes, and let none start; return which."""
         now = time.time()
         with self._store.transaction():
             self._store.ledger.set_limit(Limit(window="halt", usd=0.0), by, now)
@@ -230,7 +236,7 @@ class Money:
         return self._store.ledger.drop_limits("halt") > 0
 
     def halted_by(self) -> str | None:
-        """Return who halted everything, if somebody did."""
+        """Return who halted everything, if someone did."""
         found = next((limit for limit in self._store.ledger.limits() if limit.window == "halt"), None)
         return found.where if found else None
 
@@ -249,20 +255,22 @@ class Estimate(Struct, frozen=True, kw_only=True):
     known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many; 0: a fixed price
     unknown: tuple[str, ...]
     limit_usd: float | None  #: of the flow itself
-    limits: tuple[LimitStatus, ...]  #: all others that would hold, and how they stand
+    limits: tuple[LimitStatus, ...]  #: all others that would hold, and their use
 
     def lines(self) -> list[str]:
         """Say it in plain words."""
         found = [f"  wave {each.wave}: {each.node}{_about(each)}" for each in self.steps]
         found.append(f"it would end as {self.status}" + (f": {self.reason}" if self.reason else ""))
         costs = [
-            f"{agent} ${usd:.4f} an attempt ({f'n={count}' if count else 'fixed'})"
+            f"{agent} {amounts.usd(usd)} an attempt ({f'n={count}' if count else 'fixed'})"
             for agent, (usd, count) in self.known.items()
         ]
-        about = "unknown" if self.usd is None else f"about ${self.usd:.2f}" + (" and more" if self.unknown else "")
+        about = (
+            "unknown" if self.usd is None else f"about {amounts.usd(self.usd)}" + (" and more" if self.unknown else "")
+        )
         found.append(f"cost: {about}" + (f"; {', '.join(costs)}" if costs else ""))
         found += [f"never seen here: {', '.join(self.unknown)}"] if self.unknown else []
-        own = [] if self.limit_usd is None else [f"limit: ${self.limit_usd:.2f} for this flow"]
+        own = [] if self.limit_usd is None else [f"limit: {amounts.usd(self.limit_usd)} for this flow"]
         return [*found, *(own + [_limit_text(each) for each in self.limits] or ["limit: none"])]
 
 
@@ -272,12 +280,12 @@ def _about(step: RehearsalStep) -> str:
 
 def _limit_text(limit_status: LimitStatus) -> str:
     limit = limit_status.limit
-    name = f"limit: ${limit.usd:.2f} {MOST_NAMES[limit.window]}" + (f" of {limit.agent}" if limit.agent else "")
+    name = f"limit: {amounts.usd(limit.usd)} {MOST_NAMES[limit.window]}" + (f" of {limit.agent}" if limit.agent else "")
     if limit_status.spent is None or limit_status.reserved is None:
         return f"{name} ({limit.where})"
-    held = f", ${limit_status.reserved:.2f} held" if limit_status.reserved else ""
+    reserved = f", {amounts.usd(limit_status.reserved)} reserved" if limit_status.reserved else ""
     left = max(0.0, limit.usd - limit_status.spent - limit_status.reserved)
-    return f"{name}: ${left:.2f} left, ${limit_status.spent:.2f} spent{held} ({limit.where})"
+    return f"{name}: {amounts.usd(left)} left, {amounts.usd(limit_status.spent)} spent{reserved} ({limit.where})"
 
 
 def estimate(

@@ -1,1 +1,1 @@
-"""What waits for a person, how they learn of it, and what follows from their answer."""
+"""What waits for a user, how they learn of it, and what follows from their answer."""

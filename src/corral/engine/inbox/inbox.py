@@ -20,6 +20,7 @@ from corral.engine.views.run_status import ABORT
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, CorralError
 from corral.model.flow import Gate, Node
+from corral.model.inbox import RESUME_IT
 from corral.model.merge import MergeRecord
 from corral.model.money import Limit, Refusal
 from corral.model.server import ServerRecord
@@ -30,12 +31,9 @@ from corral.rules.schedule.agent_tries import Park
 from corral.rules.text import questions
 from corral.rules.text.questions import match_answer, ways
 from corral.store.interface import Store
-from corral.world import process_identity
 
 if TYPE_CHECKING:
     from corral.model.server import AccessScope
-
-GO_ON = "go on with corral resume"
 
 
 class Inbox:
@@ -69,7 +67,7 @@ class Inbox:
         return scope_for(entry, words, plan, limits)
 
     def commands(self, run: str) -> list[str]:
-        """Return what to type for a run that waits for a person, as it stands now."""
+        """Return what to type for a run that waits for a user, as it is now."""
         now = time.time()
         waiting = [entry for entry in self._context.store.inbox.of_run(run) if entry.is_open and entry.deadline > now]
         return [
@@ -80,7 +78,7 @@ class Inbox:
     async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
         """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.
 
-        A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
+        A run that may spend more continues by itself where a server takes it up, unless it is to continue `here`.
         """
         entry = take_answer(self._context.store, number, text, by)
         if entry.about == "limit" and entry.answer == "no":
@@ -92,8 +90,8 @@ class Inbox:
         self._local_runs.poke(entry.run)
         if entry.about == "choice" and self._last_wait(entry.run):
             return await self._end_of_race(entry)
-        told = note_consequence(self._context.store, self._money, entry)
-        return hand_to_server(self._context.store, told) if entry.about == "budget" and not here else told
+        answered = note_consequence(self._context.store, self._money, entry)
+        return hand_to_server(self._context.store, answered) if entry.about == "budget" and not here else answered
 
     def ask_result(self, run: Run) -> Entry:
         """Ask whether the result of a run is merged, once; where that was answered before, once more."""
@@ -115,7 +113,7 @@ class Inbox:
         return {name: entry.id for entry in own if entry.deadline > now for name in entry.choices}
 
     def choosing_needs(self, run: str) -> AccessScope:
-        """Return what a token must be allowed to do to choose among the attempts of a run: that may land one."""
+        """Return what a token must be allowed to do to choose among the attempts of a run: that may merge one."""
         found = {self.needs(number, "") for number in self.choices(run).values()}
         return "merge" if "merge" in found else "run"
 
@@ -137,7 +135,7 @@ class Inbox:
     def _last_wait(self, run: str) -> bool:
         """Tell whether nobody drives a run and nothing of it is left to do but to take in an answer."""
         store = self._context.store
-        if not self._local_runs.is_orphaned(run) or self._local_runs.server() is not None:
+        if not self._local_runs.is_orphaned(run) or _server_of(store) is not None:
             return False
         open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
         return len(open_nodes) == 1 and not any(entry.is_open for entry in store.inbox.of_run(run))
@@ -148,11 +146,11 @@ class Inbox:
         return self._context.store.inbox.find(entry.id) or entry
 
     async def go_on(self, entry: Entry) -> Entry:
-        """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
-        if not entry.outcome.startswith(GO_ON):
+        """Continue a run that waits for nothing else, in a process of its own; its entry gets the outcome."""
+        if not entry.needs_resume:
             return entry
         await self._local_runs.detach(entry.run)
-        self._context.store.inbox.note_outcome(entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
+        self._context.store.inbox.note_outcome(entry.id, f"it continues; watch it: corral logs -f {entry.run}")
         return self._context.store.inbox.find(entry.id) or entry
 
     async def _settle_result(self, entry: Entry) -> Entry:
@@ -171,7 +169,7 @@ class Inbox:
         return store.inbox.find(entry.id) or entry
 
     async def _settle_merge(self, entry: Entry) -> None:
-        """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
+        """Carry out a user's decision on a merge in conflict; a run that is not over does it itself."""
         from corral.model.merge import MergeRequest  # noqa: PLC0415
 
         store = self._context.store
@@ -180,12 +178,12 @@ class Inbox:
         if entry.answer == ABORT:
             open_conflicts.end_expired(store, entry.run)
             return
-        waits = next((each for each in store.merges.conflicting(entry.run) if _key(each) == entry.key), None)
+        waits = next((each for each in store.merges.list_conflicting(entry.run) if _key(each) == entry.key), None)
         try:
             record = await self._merges.merge(MergeRequest(run=entry.run, into=waits.into if waits else None))
         except CorralError as error:
             store.inbox.note_outcome(entry.id, f"not merged: {str(error).splitlines()[0]}")
-            if waits and waits in store.merges.conflicting(entry.run):  # it still waits, so somebody is asked again
+            if waits and waits in store.merges.list_conflicting(entry.run):  # it still waits, so someone is asked again
                 OpenConflicts(store, entry.run).keep(waits)
             raise
         store.inbox.note_outcome(entry.id, f"{record.state} into {record.into}")
@@ -215,7 +213,7 @@ def take_answer(store: Store, number: str, text: str, by: str) -> Entry:
         ways = (*entry.choices, "an amount in USD") if more else entry.choices
         hint = f"say one of: {', '.join(ways)}"
         if entry.about == "budget" and not more:
-            hint += f"; to go on: {budget.hint(entry)}"
+            hint += f"; to continue: {budget.hint(entry)}"
         raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=hint)
     if meant is None or not store.inbox.answer(number, meant, by, now):
         taken = store.inbox.find(number) or entry
@@ -232,20 +230,20 @@ def _attempt_of(store: Store, entry: Entry, text: str) -> str:
 
 
 def note_consequence(store: Store, money: Money, entry: Entry) -> Entry:
-    """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
+    """Say what follows from an answer if no process waits for it; one that waits says it itself."""
     status, driven = _answer_state(store, entry.run)
     if entry.about == "budget" and (words := money.allow(entry)):
         store.inbox.note_outcome(entry.id, words)
         return store.inbox.find(entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):
-        store.inbox.note_outcome(entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
+        store.inbox.note_outcome(entry.id, _by_itself(store, entry) or f"{RESUME_IT} {entry.run}")
     return store.inbox.find(entry.id) or entry
 
 
 def hand_to_server(store: Store, entry: Entry) -> Entry:
     """Leave a run that may spend more to the server of its store, if there is one."""
     server = _server_of(store)
-    if not entry.outcome.startswith(GO_ON) or server is None:
+    if not entry.needs_resume or server is None:
         return entry
     with store.transaction():
         redo.wake_up(store, entry.run)
@@ -255,7 +253,7 @@ def hand_to_server(store: Store, entry: Entry) -> Entry:
 
 
 def _by_itself(store: Store, entry: Entry) -> str | None:
-    """Say that the server goes on, as it does with a run all of whose gates are answered."""
+    """Say that the server continues, as it does with a run all of whose gates are answered."""
     server = _server_of(store)
     if entry.about not in ("gate", "choice") or server is None or not server.resumes:
         return None
@@ -263,12 +261,12 @@ def _by_itself(store: Store, entry: Entry) -> str | None:
 
 
 def _server_of(store: Store) -> ServerRecord | None:
-    server = store.queue.serving()
-    return server if server and process_identity.is_alive(server.owner) is not False else None
+    """Return a server that continues runs of this store, on any machine."""
+    return next(iter(store.queue.servers(time.time())), None)
 
 
 def _server_words(server: ServerRecord) -> str:
-    return f"the server at {server.address} goes on with it"
+    return f"the server at {server.address} continues it"
 
 
 def _answer_state(store: Store, run: str) -> tuple[str, bool]:
@@ -315,7 +313,7 @@ class Gates:
         return self._asked[entry.id]
 
     def park(self, action: Park) -> None:
-        """Ask how it goes on with a node whose quota is used up."""
+        """Ask how to continue a node whose quota is used up."""
         if action.node not in self.parked:
             self._run_questions.ask(
                 questions.quota_question(self._run_questions.run, action.node, action.reason, action.until, time.time())
@@ -323,7 +321,7 @@ class Gates:
         self.parked[action.node] = action.reason
 
     def ask_for_money(self, plan: RunPlan, held: tuple[float, float], allowed: float, needed: float) -> None:
-        """Ask whether a run may go on that is over its own budget, unless an attempt of it asked already.
+        """Ask whether a run may continue that is over its own budget, unless an attempt of it asked already.
 
         `held` is what it spent and what is reserved for it, `needed` what its open tasks are expected to cost.
         """
@@ -373,7 +371,7 @@ class Gates:
             return self._settle_race(node, entry)
         words = f"{entry.answer}, by {entry.answered_by}"
         self._run_questions.note_outcome(
-            entry, "the run goes on" if entry.answer == "yes" else "what needs it is skipped"
+            entry, "the run continues" if entry.answer == "yes" else "what needs it is skipped"
         )
         if entry.answer == "yes":
             return Settle(node, "done", why=entry.answer)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, structs
 
+from corral import amounts
 from corral.attempt.repositories import repository_of, require
 from corral.engine.context import Context, Driver, LocalRuns, Say
-from corral.engine.merge import open_conflicts, reverted
+from corral.engine.merge import open_conflicts
 from corral.engine.merge.apply import BranchMover
 from corral.engine.merge.merger import Merger
+from corral.engine.merge.overlap import reverted_words
 from corral.engine.merge.uncommitted import current_branch
 from corral.engine.views import run_document, run_status
 from corral.model import Run
@@ -32,8 +34,7 @@ from corral.model.merge import (
 )
 from corral.rules.merge import merge as rules
 from corral.store.interface import Store
-from corral.world.git import merge_commits
-from corral.world.git import repository as git
+from corral.world.git import discovery, merge_commits
 
 if TYPE_CHECKING:
     from corral.model.events import Listener
@@ -58,12 +59,12 @@ class Merges:
         return await merger.preview(await _with_branch(merger, request))
 
     async def candidate(self, request: MergeRequest) -> str | None:
-        """Return the commit that a merge would land."""
+        """Return the commit that a merge would merge."""
         merger = self._merger(request.run)
         return (await merger.candidate(merger.complete_request(request))).commit
 
     async def merge(self, request: MergeRequest, say: Say = _ignore_text, sink: Sink = _ignore_text) -> MergeRecord:
-        """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
+        """Merge a run's work; a conflict is stored and reported, and nothing moves. A patch goes to `sink`."""
         from corral.engine.merge.conflicts import resolve_by_agent  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
@@ -109,10 +110,10 @@ class Merges:
 
         count = (await overlap.mark_moved(self._context.store, run)).merge.behind if not into else UNSET
         if isinstance(count, int):
-            say(f"{run.merge.into} has moved: {count} commit{'' if count == 1 else 's'} since this run started")
+            say(f"{run.merge.into} has moved: {amounts.count(count, 'commit')} since this run started")
 
     async def merge_automatically(self, run: str, listen: Listener) -> None:
-        """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
+        """Merge a run that asked for it; what prevents it is reported, and left to the user."""
         store = self._context.store
         record = store.run(run)
         if record.plan.merge != "auto" or record.status != "done" or self._local_runs.stopping:
@@ -127,7 +128,7 @@ class Merges:
                 store.flush()
 
     async def queue(self, names: Sequence[str], request: MergeRequest, say: Say) -> QueueRecord:
-        """Land several runs in order, tested together; without names go on with what was cut off."""
+        """Merge several runs in order, tested together; without names continue what was cut off."""
         from corral.engine.merge.merge_queue import MergeQueue  # noqa: PLC0415
 
         mergers = [self._merger(name, say) for name in names]
@@ -141,7 +142,7 @@ class Merges:
         return await pick_files.attempt_hunks(merger.repository, merger.run, merger.plan.base, attempt)
 
     async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
-        """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
+        """Return what prevents merging a run, with the texts of all sides; `only` one path of it."""
         from corral.engine.merge import conflicts  # noqa: PLC0415
 
         merger = self._merger(name)
@@ -149,14 +150,14 @@ class Merges:
 
     async def add_git_state(self, run: Run) -> Run:
         """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
-        from corral.engine.merge import overlap, reverted  # noqa: PLC0415
+        from corral.engine.merge import overlap  # noqa: PLC0415
 
         store = self._context.store
-        found = await overlap.mark_clashes(store, await reverted.without_reverted_merge(store, run))
+        found = await overlap.mark_clashes(store, await overlap.without_reverted_merge(store, run))
         return await overlap.mark_moved(store, found)
 
     def needs_git(self, run: Run) -> bool:
-        """Tell whether git has to be asked how a run stands: whether its merge holds, its nodes fit, its base moved."""
+        """Tell whether git has to be asked about a run: whether its merge holds, its nodes fit, its base moved."""
         several = run.merge.status == "ready" and len(run.nodes) > 1
         return run.merge.status == "merged" or several or run_status.may_have_moved(self._context.store, run)
 
@@ -237,7 +238,10 @@ async def undo_merges(store: Store, run: str | None, folder: Path, say: Say) -> 
         await lander.recover()
         now = next((each for each in store.merges.of_run(record.run) if each.id == record.id), None)
         if now is None or now.state != "merged":
-            raise BadRequest(f"the merge of {record.run} is not there any more to be undone")
+            raise BadRequest(
+                f"the merge of {record.run} is not there any more to be undone",
+                hint="git log shows what the branch has; revert it with git",
+            )
         undone = await lander.take_back(now)
     store.note(record.run, Noted(f"the merge into {record.into} was undone"), at=time.time())
     store.flush()
@@ -249,13 +253,16 @@ def _last_of_run(store: Store, run: str) -> MergeRecord:
     merged = [record for record in records if record.state in ("merged", "begun", "undoing")]
     if not merged:
         undone = any(record.state == "undone" for record in records)
-        raise BadRequest(f"the merge of run {run} is undone already" if undone else f"run {run} is not merged")
+        raise BadRequest(
+            f"the merge of run {run} is undone already" if undone else f"run {run} is not merged",
+            hint=f"corral show {run}",
+        )
     moved = [record for record in merged if record.before != record.after]
     return (moved or merged)[-1]
 
 
 async def _last_here(store: Store, folder: Path) -> MergeRecord:
-    found = await git.discover(folder)
+    found = await discovery.discover(folder)
     records = store.merges.of_repository(str(found.repository.git_dir)) if found else store.merges.everything()
     merged = [
         record
@@ -279,15 +286,15 @@ class UndoPreview(Struct, frozen=True, kw_only=True):
 
 async def preview_undo(store: Store, run: str) -> UndoPreview | None:
     """Return what undoing the last merge of a run would do; None if nothing of it is merged."""
-    landed = [each for each in store.merges.of_run(run) if each.state == "merged"]
-    moved = [each for each in landed if each.before != each.after]
-    if not landed:
+    merges = [each for each in store.merges.of_run(run) if each.state == "merged"]
+    moved = [each for each in merges if each.before != each.after]
+    if not merges:
         return None
-    record = (moved or landed)[-1]
+    record = (moved or merges)[-1]
     if not moved:
         return UndoPreview(record=record, trouble="it moved nothing: the branch had this already")
     repository = repository_of(store.run(run).plan, store.folder)
-    if words := await reverted.reverted_words(repository, record):
+    if words := await reverted_words(repository, record):
         return UndoPreview(record=record, trouble=words)
     if record.strategy == "apply":
         return UndoPreview(

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from corral.engine.context import Say
-from corral.engine.merge import reverted
+from corral.engine.merge import overlap
 from corral.engine.merge.open_conflicts import OpenConflicts
 from corral.engine.merge.uncommitted import UncommittedChanges
 from corral.model.errors import BadRequest, CorralError
@@ -26,7 +26,7 @@ CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --
 
 
 class BranchMover:
-    """Lands in one repository; whoever uses it holds the merge lock."""
+    """Merges in one repository; the caller has the merge lock."""
 
     def __init__(self, store: Store, repository: Repository, say: Say) -> None:
         self.store, self.repository, self.say = store, repository, say
@@ -43,20 +43,26 @@ class BranchMover:
             finally:
                 self.repository.keeps = ()
 
+    @contextlib.asynccontextmanager
+    async def _hold_checkouts(self, ref: str) -> AsyncGenerator[list[Checkout]]:
+        """Keep other programs from the index of each checkout of a branch, once they are quiet."""
+        found = await move_branch.checkouts(self.repository, ref)
+        with contextlib.ExitStack() as stack:
+            for checkout in found:
+                await move_branch.wait_until_quiet(checkout)
+                stack.enter_context(move_branch.hold_index(checkout))
+            yield found
+
     # --- forward
 
     async def apply(self, record: MergeRecord, *, autostash: bool = False) -> MergeRecord:
         """Move the ref from `before` to `after`, and the files of clean checkouts with it; all or nothing."""
         env = await merge_commits.neutral_environment(self.repository)
-        found = await move_branch.checkouts(self.repository, record.ref)
-        with contextlib.ExitStack() as stack:
-            for checkout in found:
-                await move_branch.wait_until_quiet(checkout)
-                stack.enter_context(move_branch.hold_index(checkout))
+        async with self._hold_checkouts(record.ref) as found:
             stashes = await self._prepare_checkouts(found, record, autostash=autostash)
             folders = tuple(str(checkout.folder) for checkout in found)
             record = structs.replace(record, state="begun", checkouts=folders, stashes=stashes)
-            record = self.store.merges.add(record)  # from here on whoever comes next can end it
+            record = self.store.merges.add(record)  # from here on the next process can end it
             try:
                 for checkout in found:
                     if str(checkout.folder) in dict(stashes) and record.before:
@@ -74,7 +80,7 @@ class BranchMover:
         return self._store_result(structs.replace(record, state="merged"))
 
     async def look(self, record: MergeRecord, *, autostash: bool) -> None:
-        """Refuse early what `land` would refuse."""
+        """Refuse early what `apply` would refuse."""
         for place in await self.places(record.ref, record.before, record.after):
             if place.trouble and not (autostash and place.trouble.startswith("not clean")):
                 raise BadRequest(f"{place.folder}: {place.trouble}; nothing was moved", hint=CLEAN)
@@ -135,11 +141,8 @@ class BranchMover:
             return await UncommittedChanges(self.store, self.repository).take_back(record)
         await self._refuse_back(record)
         env = await merge_commits.neutral_environment(self.repository)
-        found = await move_branch.checkouts(self.repository, record.ref)
-        with contextlib.ExitStack() as stack:
+        async with self._hold_checkouts(record.ref) as found:
             for checkout in found:
-                await move_branch.wait_until_quiet(checkout)
-                stack.enter_context(move_branch.hold_index(checkout))
                 if changed := await move_branch.dirty_files(checkout, env):
                     raise _not_clean(checkout, changed)
                 if record.before and record.after:
@@ -169,13 +172,15 @@ class BranchMover:
 
     async def _refuse_back(self, record: MergeRecord) -> None:
         """Refuse to take back what is not there, or has newer work on top of it."""
-        if record.before != record.after and (words := await reverted.reverted_words(self.repository, record)):
+        if record.before != record.after and (words := await overlap.reverted_words(self.repository, record)):
             raise BadRequest(f"{words}; there is nothing to undo", hint=f"to have it again: corral merge {record.run}")
         now = await self.repository.commit_of(record.ref)
         if now != record.after:
             raise BadRequest(await self._newer(record, now), hint="`git revert` keeps what came later")
         if record.before == record.after:
-            raise BadRequest(f"the merge of {record.run} moved nothing: there is nothing to undo")
+            raise BadRequest(
+                f"the merge of {record.run} moved nothing: there is nothing to undo", hint=f"corral show {record.run}"
+            )
 
     async def _newer(self, record: MergeRecord, now: str | None) -> str:
         if now and record.after and await merge_commits.is_ancestor(self.repository, record.after, now):
@@ -187,8 +192,8 @@ class BranchMover:
     # --- after a crash
 
     async def recover(self) -> None:
-        """End what somebody began here and did not end: the ref tells whether it goes forward or back."""
-        for record in self.store.merges.unfinished(str(self.repository.git_dir)):
+        """End what someone began here and did not end: the ref tells whether it goes forward or back."""
+        for record in self.store.merges.list_unfinished(str(self.repository.git_dir)):
             if record.strategy == "apply":
                 await UncommittedChanges(self.store, self.repository).recover(record, self.say)
                 continue
@@ -196,7 +201,7 @@ class BranchMover:
             source, goal = (record.after, record.before) if back else (record.before, record.after)
             now = await self.repository.commit_of(record.ref)
             moved = now != source
-            if now in (source, goal):  # otherwise somebody has gone on from there: the files are theirs
+            if now in (source, goal):  # otherwise someone has continued from there: the files are theirs
                 await self._end(record, source, now)
             if moved:
                 undone = structs.replace(record, state="undone", undone=time.time())

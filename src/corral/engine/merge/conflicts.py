@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from corral.engine.context import Driver
-from corral.engine.merge.merger import ComputedMerge, Merger
+from corral.engine.merge.computation import ComputedMerge
+from corral.engine.merge.merger import Merger
 from corral.model import Request, Run
 from corral.model.errors import BadRequest
 from corral.model.events import RunEvent
@@ -21,13 +22,13 @@ RESOLVE_TASK = """Two lines of work were merged and do not go together in these 
 
 {files}
 
-The base of this repository is that merge. Lines between <<<<<<< and >>>>>>> stand in conflict: above ======= is what
+The base of this repository is that merge. Lines between <<<<<<< and >>>>>>> are in conflict: above ======= is what
 the branch has, below it what the work named here brings. Settle each so that both purposes are kept, remove every mark,
 and change nothing else. The work to be merged was: {task}"""
 
 
 async def conflicts_of(merger: Merger, request: MergeRequest, only: str | None = None) -> Conflicts:
-    """Return what stands against a merge, settled already or not, with the texts of all sides."""
+    """Return what prevents a merge, settled already or not, with the texts of all sides."""
     if request.into is None and (waiting := merger.waiting.last()):
         request = structs.replace(request, into=waiting.into)
     request = merger.complete_request(request)
@@ -59,7 +60,7 @@ async def conflicts_of(merger: Merger, request: MergeRequest, only: str | None =
 
 
 def _for_agent(worked: ComputedMerge) -> bool:
-    """Tell whether an agent can settle it: it needs a tree in which the marks stand."""
+    """Tell whether an agent can settle it: it needs a tree in which the marks are."""
     conflicts = worked.merged.conflicts
     whole = worked.before is not None and worked.candidate.commit is not None
     return bool(conflicts) and whole and not any(resolve_conflicts.is_submodule(conflict) for conflict in conflicts)
@@ -106,7 +107,7 @@ def _text(content: bytes) -> str | None:
 
 
 async def resolve_by_agent(driver: Driver, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
-    """Let an agent settle what is in conflict, and land that; what it cannot settle stays with the person."""
+    """Let an agent settle what is in conflict, and merge that; what it cannot settle stays with the user."""
     request = merger.complete_request(request)
     with incoming_objects.stage(merger.repository):
         worked, base = await _pin_conflict(merger, request)
@@ -127,7 +128,10 @@ async def _pin_conflict(merger: Merger, request: MergeRequest) -> tuple[Computed
     worked = await merger.work_out(request)
     before, commit = worked.before, worked.candidate.commit
     if before is None or commit is None or not worked.merged.conflicts:
-        raise BadRequest("parts of the run itself are in conflict: an agent cannot settle that here")
+        raise BadRequest(
+            "parts of the run itself are in conflict: an agent cannot settle that here",
+            hint="settle each file with --resolve PATH=SIDE",
+        )
     if any(resolve_conflicts.is_submodule(conflict) for conflict in worked.merged.conflicts):
         raise BadRequest("a submodule is in conflict: no agent can settle that", hint="--resolve PATH=ours or theirs")
     base = await merge_commits.commit_tree(merger.repository, worked.merged.tree, [before, commit], "in conflict")

@@ -1,4 +1,4 @@
-"""Merge nodes of a flow: each lands what the nodes before it made, while the run goes on."""
+"""Merge nodes of a flow: each merges what the nodes before it made, while the run continues."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MergeCall = Callable[[MergeRequest, Callable[[str], None]], Awaitable[MergeRecor
 
 
 class FlowMerges:
-    """The merges of one run that are under way, or wait for a person to settle their conflicts."""
+    """The merges of one run that are under way, or wait for a user to settle their conflicts."""
 
-    def __init__(self, run: str, land: MergeCall, say: Callable[[str], None], wake: Callable[[], None]) -> None:
-        self._run, self._merge, self._say, self._wake = run, land, say, wake
+    def __init__(self, run: str, merge: MergeCall, say: Callable[[str], None], wake: Callable[[], None]) -> None:
+        self._run, self._merge, self._say, self._wake = run, merge, say, wake
         self._tasks: dict[str, asyncio.Task[MergeRecord]] = {}
-        self.conflicts: dict[str, str] = {}  # node -> what a person is told
+        self.conflicts: dict[str, str] = {}  # node -> text for the user
 
     @property
     def at_work(self) -> bool:
@@ -27,8 +27,8 @@ class FlowMerges:
 
     def begin(self, node: Node, heads: tuple[str, ...], proofs: tuple[str, ...]) -> None:
         """Merge; what was merged before a crash is found to be there already."""
-        landing = node.merge or MergeSpec()
-        request = MergeRequest(run=self._run, strategy=landing.strategy, into=landing.into, heads=heads, proofs=proofs)
+        spec = node.merge or MergeSpec()
+        request = MergeRequest(run=self._run, strategy=spec.strategy, into=spec.into, heads=heads, proofs=proofs)
         task = asyncio.ensure_future(self._merge(request, self._say))
         task.add_done_callback(lambda _: self._wake())
         self._tasks[node.id] = task

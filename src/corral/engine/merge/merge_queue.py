@@ -1,4 +1,4 @@
-"""Land several runs in order: laid on top of each other, tested together, bisected where that is red."""
+"""Merge several runs in order: laid on top of each other, tested together, bisected where that is red."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.engine.context import Say
-from corral.engine.merge.merger import ComputedMerge, Merger
+from corral.engine.merge.computation import ComputedMerge
+from corral.engine.merge.merger import Merger
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRequest, QueueRecord
 from corral.store.interface import Store
-from corral.world.git import repository
+from corral.world.git import discovery
 from corral.world.git.move_branch import BranchMoved
 from corral.world.git.repository import Repository
 
@@ -35,7 +36,7 @@ class QueueStep(Struct, frozen=True):
 
 
 class MergeQueue:
-    """One queue of one repository; whoever lands it holds the repository's merge lock."""
+    """One queue of one repository; its caller has the repository's merge lock."""
 
     def __init__(self, store: Store, mergers: Sequence[Merger], find: Callable[[str], Merger], say: Say) -> None:
         self.store, self.say, self._find = store, say, find
@@ -43,7 +44,7 @@ class MergeQueue:
         self._staged: Repository | None = None  #: the one that keeps new objects from `git gc`; the others join it
 
     async def merge(self, request: MergeRequest) -> QueueRecord:
-        """Land what goes together and passes; what does not is left out, and told why."""
+        """Merge what fits together and passes; leave out the rest, with the reason."""
         record = await self._record(request)
         lander = self._merger(record.runs[0]).branch_mover
         try:
@@ -72,7 +73,7 @@ class MergeQueue:
 
     async def _record(self, request: MergeRequest) -> QueueRecord:
         if not self._mergers:
-            found = await repository.discover(Path.cwd())
+            found = await discovery.discover(Path.cwd())
             waiting = self.store.merges.open_queues(str(found.repository.git_dir)) if found else []
             if not waiting:
                 raise BadRequest("no queue was cut off here", hint="name runs: corral merge --queue RUN RUN")
@@ -100,7 +101,7 @@ class MergeQueue:
     # --- one round
 
     async def _round(self, record: QueueRecord, request: MergeRequest) -> QueueRecord:
-        """Lay what waits on top of the branch; land it if it passes, else leave the one out that breaks it."""
+        """Lay what waits on top of the branch; merge it if it passes, else leave the one out that breaks it."""
         asked = structs.replace(request, strategy=record.strategy, into=record.into)
         steps, record = await self._lay(record, asked)
         if not steps:
@@ -182,19 +183,19 @@ class MergeQueue:
         """Move the branch step by step, so that each run can be undone; where it is, is stored after each."""
         for step in steps:
             merger = step.merger
-            landed = merger.new_record(request, step.worked)
+            step_record = merger.new_record(request, step.worked)
             if step.worked.after != step.worked.before:
-                await merger.branch_mover.apply(landed, autostash=request.autostash)
+                await merger.branch_mover.apply(step_record, autostash=request.autostash)
             else:
-                self.store.merges.add(structs.replace(landed, state="merged"))
-            merger.note(f"landed on {record.into} through a queue: {step.tip[:12]}")
+                self.store.merges.add(structs.replace(step_record, state="merged"))
+            merger.note(f"merged into {record.into} through a queue: {step.tip[:12]}")
             runs = tuple(run for run in record.runs if run != step.run)
-            record = structs.replace(record, runs=runs, landed=(*record.landed, step.run))
+            record = structs.replace(record, runs=runs, merged=(*record.merged, step.run))
             self.store.merges.save_queue(record)
         return record
 
     def _lose(self, record: QueueRecord, run: str, why: str) -> QueueRecord:
-        """Leave a run out, and tell it why: whoever goes on with it reads that first."""
+        """Leave a run out, and store the reason: the agent that continues it reads that first."""
         self._merger(run).note(f"left out of the queue into {record.into}: {why}")
         self.say(f"left out {run}: {why}")
         record = structs.replace(

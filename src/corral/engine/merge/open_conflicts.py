@@ -44,14 +44,14 @@ class OpenConflicts:
         return found[-1] if found else None
 
     def keep(self, record: MergeRecord) -> MergeRecord:
-        """Store what is in conflict, and put it before a person."""
+        """Store what is in conflict, and put it before a user."""
         before = self.of(record.ref)
         record = self.store.merges.add(record) if before is None else structs.replace(record, id=before.id)
         self.store.merges.save(record)
         question = rules.question(record, time.time())
         with self.store.transaction():
             if (entry := self.store.inbox.of_key(question.key)) and not entry.is_open:
-                self.store.inbox.free(question.key)  # that answer did not settle it: a person is asked once more
+                self.store.inbox.free(question.key)  # that answer did not settle it: a user is asked once more
             self.store.inbox.ask(question, time.time())
         return record
 
@@ -71,7 +71,7 @@ class OpenConflicts:
         self.store.inbox.free(key)  # the next merge in conflict may have the same number
 
     def answer(self, record: MergeRecord) -> Side | None:
-        """Return what a person has answered to a conflict: a side for all of it."""
+        """Return what a user has answered to a conflict: a side for all of it."""
         key = rules.question(record, 0.0).key
         return next(
             (SIDES[entry.answer] for entry in self.store.inbox.of_run(self.run)
@@ -160,12 +160,12 @@ def end_expired(store: Store, run: str | None = None, *, running: bool = False) 
     A run that is not over ends its own merges itself, as one of its nodes; then `running` is true.
     """
     now = time.time()
-    if not any(given_up(store, record, now) for record in store.merges.conflicting(run)) or not store.writable:
+    if not any(given_up(store, record, now) for record in store.merges.list_conflicting(run)) or not store.writable:
         return []
     ended: list[str] = []
     with store.transaction():
         store.inbox.answer_due(now)
-        for record in store.merges.conflicting(run):
+        for record in store.merges.list_conflicting(run):
             entry = given_up(store, record, now)
             if entry is None or (store.run(record.run).status in OPEN) != running:
                 continue

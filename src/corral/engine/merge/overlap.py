@@ -1,4 +1,4 @@
-"""Which unmerged work will clash, with its branch and with each other: found by merging what each piece changed."""
+"""Work of runs against their branches: what was merged and taken back, and what is unmerged and will clash."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from itertools import combinations
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from corral.attempt.repositories import repository_of
+from corral.engine.merge import uncommitted
 from corral.engine.views import run_document, run_status
-from corral.model import OPEN, NodeClash, Run
+from corral.model import OPEN, MergeState, NodeClash, Run
 from corral.model.errors import BadRequest, CorralError
-from corral.model.merge import Clash, Overlap, UnmergedWork
+from corral.model.merge import Clash, MergeRecord, Overlap, UnmergedWork
 from corral.rules.merge import merge as rules
 from corral.store.interface import Store
-from corral.world.git import hidden_refs, merge_commits
-from corral.world.git import repository as git
+from corral.store.records import merged_last
+from corral.world.git import changes, discovery, hidden_refs, merge_commits
+from corral.world.git.pair_conflicts import merge_pairs
 from corral.world.git.repository import Repository
 
 MOVED_ASIDE = re.compile(r"~[0-9a-f]{40}(?:[0-9a-f]{24})?(?:_\d+)?$")
@@ -29,7 +31,7 @@ MOST_KNOWN = 20_000
 
 async def overlap(store: Store, folder: Path) -> Overlap:
     """Return all unmerged work of the repository that `folder` is in, and what will clash; known pairs cost nothing."""
-    found = await git.discover(folder)
+    found = await discovery.discover(folder)
     if found is None:
         raise BadRequest(f"{folder} is not in a repository", hint="change into one, or say --repo DIR")
     git_dir = str(found.repository.git_dir)
@@ -130,7 +132,7 @@ async def _with_branch_state(
 
 
 class WorkChange(Struct, frozen=True):
-    """What a piece of work changed: from where it started to where it stands."""
+    """What a piece of work changed: from where it started to where it is."""
 
     base: str | None
     commit: str
@@ -161,7 +163,7 @@ async def _between_changes(
 
 
 def real_names(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the files as the work names them: git adds a commit to a file that stands where the other has a folder."""
+    """Return the files as the work names them: git adds a commit to a file that is where the other has a folder."""
     return tuple(dict.fromkeys(MOVED_ASIDE.sub("", path) for path in paths))
 
 
@@ -178,7 +180,7 @@ class ConflictCache:
         different = dict.fromkeys(pairs)
         missing = [pair for pair in different if " ".join(pair) not in known]
         env = await merge_commits.neutral_environment(repository)
-        for pair, files in zip(missing, await merge_commits.merge_pairs(repository, missing, env), strict=True):
+        for pair, files in zip(missing, await merge_pairs(repository, missing, env), strict=True):
             known[" ".join(pair)] = files
         if missing:
             self._write(dict(list(known.items())[-MOST_KNOWN:]))
@@ -207,3 +209,60 @@ class ConflictCache:
             made = self._file.with_suffix(".new")
             made.write_bytes(msgspec.json.encode(known))
             made.replace(self._file)
+
+
+async def reverted_words(repository: Repository, record: MergeRecord) -> str:
+    """Say what became of a merge that its branch has nothing of any more; empty where it still has some of it."""
+    if record.strategy == "apply":
+        return await uncommitted.reverted_words(repository, record)
+    tip = await repository.commit_of(record.ref)
+    if tip is None:
+        return f"the branch {record.into} is gone"
+    if record.before is None or record.after is None or tip == record.after:
+        return ""
+    if await _is_still_merged(repository, tip, record.before, record.after):
+        return ""
+    return f"{record.into} has nothing of it any more: it was taken back there with git"
+
+
+async def _is_still_merged(repository: Repository, tip: str, before: str, after: str) -> bool:
+    """Tell whether a branch has some of a merge: by what its files hold, else by what its history says."""
+    if None in [await repository.commit_of(commit) for commit in (before, after)]:
+        return False  # nobody needs these commits any more
+    has = await merge_commits.has_some(repository, tip, before, after)
+    there = await merge_commits.is_ancestor(repository, after, tip)
+    # Files that only came with it and are not there any more may as well have been moved: then history must say it.
+    if has or (has is False and not (there and await merge_commits.only_adds(repository, before, after))):
+        return has
+    if not there:  # rewritten, as by `git commit --amend`, or taken back and changed since
+        return await changes.keeps_lines(repository, tip, before, after)
+    return not await merge_commits.is_reverted(repository, tip, before, after)
+
+
+async def reverted_merges(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:
+    """Return the merges that their branches have nothing of any more."""
+    return [record for record in records if await reverted_words(repository, record)]
+
+
+async def without_reverted_merge(store: Store, run: Run) -> Run:
+    """Return a run document that claims no merge which its branch has nothing of any more."""
+    record = merged_last(store.merges.of_run(run.run)) if run.merge.status == "merged" else None
+    if record is None or record.before == record.after:
+        return run
+    repository = repository_of(store.run(run.run).plan, store.folder)
+    words = ""
+    with contextlib.suppress(CorralError):  # what cannot be found out now is reported as it is stored
+        words = await reverted_words(repository, record) if repository.git_dir.exists() else ""
+        if words and record.after and await repository.commit_of(record.ref) is None:  # perhaps merged, and deleted
+            words = "" if await merge_commits.is_on_user_branch(repository, record.after) else words
+    if words and run.merge.others:
+        first, *rest = run.merge.others
+        run.merge = structs.replace(first, others=tuple(rest) or UNSET)
+    elif words:
+        run.merge = MergeState(status="undone", into=record.into, why=words)
+    return run
+
+
+def mark_reverted(record: MergeRecord, at: float) -> MergeRecord:
+    """Return a merge as it is stored once it is known that a user took it back."""
+    return structs.replace(record, state="undone", undone=record.undone or at, by_hand=True)

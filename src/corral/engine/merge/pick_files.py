@@ -34,7 +34,7 @@ class _PickedPart(Struct, frozen=True):
 
 
 def parse_pick(text: str, who: str) -> FilePick:
-    """Read what a person wants of whom: `a.py`, or hunks of it: `a.py#1,3-5`."""
+    """Read a part of some work: `a.py`, or hunks of it: `a.py#1,3-5`."""
     return rules.take(text, who)
 
 
@@ -48,7 +48,10 @@ async def attempt_hunks(repository: Repository, run: Run, base: str | None, who:
     else:
         attempts = [each for node in run.nodes for each in node.attempts if each.commit]
     if base is None:
-        raise BadRequest("there is no base to count hunks from: the run began in an empty repository")
+        raise BadRequest(
+            "there is no base to count hunks from: the run began in an empty repository",
+            hint="take whole files: --take PATH",
+        )
     return [_hunks(each, base, await changes.cut_files(repository, base, each.commit or "")) for each in attempts]
 
 
@@ -95,13 +98,13 @@ async def combine_picks(repository: Repository, run: Run, base: str | None, take
     for path, parts in by_path.items():
         entries |= await _entries(repository, base, path, parts)
     tree = await resolve_conflicts.edit_tree(repository, await repository.tree_of(base), entries)
-    told = [part for parts in by_path.values() for part in parts]
-    words = "".join(f"Taken: {part.take.path_with_hunks} from {part.attempt.id}\n" for part in told)
+    parts_taken = [part for parts in by_path.values() for part in parts]
+    words = "".join(f"Taken: {part.take.path_with_hunks} from {part.attempt.id}\n" for part in parts_taken)
     message = rules.message(run, [], squashed=True, into="") + words
     commit = await merge_commits.commit_tree(repository, tree, [base], message)
     await repository.publish()
     await repository.git("update-ref", f"refs/corral/taken/{run.run}/{commit[:12]}", commit)
-    return PickedCommit(commit, tuple(part.pair for part in told))
+    return PickedCommit(commit, tuple(part.pair for part in parts_taken))
 
 
 async def _entries(repository: Repository, base: str, path: str, parts: Sequence[_PickedPart]) -> dict[str, TreeEntry]:
@@ -110,7 +113,10 @@ async def _entries(repository: Repository, base: str, path: str, parts: Sequence
         part = parts[-1]
         new = await resolve_conflicts.entries_of(repository, part.attempt.commit or "", [path])
         if not new and not old:
-            raise BadRequest(f"--take {path}: neither {part.attempt.id} nor its base has that file")
+            raise BadRequest(
+                f"--take {path}: neither {part.attempt.id} nor its base has that file",
+                hint=f"corral diff {part.attempt.id} lists its files",
+            )
         return {**dict.fromkeys(old), **new}
     return {path: await _file_from_hunks(repository, base, old.get(path), parts)}
 
@@ -144,7 +150,10 @@ async def _file_from_hunks(
 def _pieces(part: _PickedPart, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
     path, attempt = part.take.path, part.attempt
     if file is None:
-        raise BadRequest(f"--take {part.take.path_with_hunks}: {attempt.id} ({attempt.agent}) did not change that file")
+        raise BadRequest(
+            f"--take {part.take.path_with_hunks}: {attempt.id} ({attempt.agent}) did not change that file",
+            hint=f"corral diff {attempt.id} lists its files",
+        )
     if file.whole:
         raise BadRequest(
             f"--take {part.take.path_with_hunks}: {path} has no hunks: {file.whole}",

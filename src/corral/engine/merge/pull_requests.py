@@ -18,8 +18,7 @@ from corral.world import process
 from corral.world.forge.finding import forge_at
 from corral.world.forge.forge import Forge, PullText
 from corral.world.forge.gitlab import push_options
-from corral.world.forge.remotes import ForgePlace, place_of, push_remote
-from corral.world.git.push import addresses, push
+from corral.world.forge.remotes import ForgePlace, addresses, place_of, push, push_remote
 from corral.world.process import ProcessStart
 
 
@@ -59,7 +58,9 @@ async def _publish(
     options = push_options(text) if place.kind == "gitlab" and not able and not known else []
     token = (forge.client.token, place.host) if forge and forge.client.token else None
     before = known.commit if known else ""
-    said = await push(merger.repository, remote, record.ref, before=before, token=token, options=options)
+    said = await push(
+        merger.repository, remote, record.ref, before=before, say=merger.say, token=token, options=options
+    )
     printed = addresses(said)
     pushed = PullRequest(
         url=known.url if known else next(iter(printed), f"{place.page}"),
@@ -75,7 +76,10 @@ async def _publish(
     )
     merger.store.merges.put_pull_request(merger.run.run, pushed)  # what comes next may fail, and be tried again
     if forge is not None and able:
-        return await _open(forge, text, pushed)
+        opened = await _open(forge, text, pushed)
+        if known and known.number and opened.number != known.number:
+            merger.say(f"{known.url} is not open any more and stays as it is; a new pull request is open: {opened.url}")
+        return opened
     number = pushed.number or _number(pushed.url)
     if number is not None:
         return structs.replace(pushed, number=number, state="draft" if pushed.state == "pushed" else pushed.state)
@@ -108,7 +112,7 @@ async def _open_by_gh(merger: Merger, request: MergeRequest, remote: str) -> Mer
     if record.state == "conflict":
         return record
     known = merger.store.merges.pull_request(merger.run.run)
-    await push(merger.repository, remote, record.ref, before=known.commit if known else "")
+    await push(merger.repository, remote, record.ref, before=known.commit if known else "", say=merger.say)
     body, into = wording.body(merger.run, merger.plan.issue, record.attempts), request.into or merger.plan.into or ""
     words = [program, "pr", "create", "--head", record.into, "--base", into, "--draft"]
     words += ["--title", wording.title(merger.run, merger.plan.issue), "--body-file", "-"]

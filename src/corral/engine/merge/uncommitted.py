@@ -43,7 +43,7 @@ class UncommittedChanges:
         env = await merge_commits.neutral_environment(self.repository)
         changes = await checkout_state.file_changes(checkout, before, after)
         dirty = await move_branch.dirty_files_now(checkout, env)
-        blocked = await self._blocked(checkout, before, after, changes, dirty)
+        blocked = await self._blocking_paths(checkout, before, after, changes, dirty)
         return (BranchCheckout(folder=str(checkout.folder), trouble=_trouble(blocked) if blocked else ""),)
 
     async def apply(self, record: MergeRecord) -> MergeRecord:
@@ -55,7 +55,7 @@ class UncommittedChanges:
         with move_branch.hold_index(checkout):
             changes = await checkout_state.file_changes(checkout, before, after)
             dirty = await move_branch.dirty_files(checkout, env)
-            if blocked := await self._blocked(checkout, before, after, changes, dirty):
+            if blocked := await self._blocking_paths(checkout, before, after, changes, dirty):
                 raise BadRequest(f"{checkout.folder}: {_trouble(blocked)}; nothing was changed", hint=DIRTY)
             await self.repository.git("update-ref", _pin(record), after)  # no branch keeps this commit
             record = self.store.merges.add(structs.replace(record, state="begun", checkouts=(str(checkout.folder),)))
@@ -89,7 +89,7 @@ class UncommittedChanges:
         await move_branch.wait_until_quiet(checkout)
         with move_branch.hold_index(checkout):
             changes = await checkout_state.file_changes(checkout, before, after)
-            if committed := await self._committed(checkout, before, changes):
+            if committed := await self._committed_paths(checkout, before, changes):
                 words = f"{_names(committed)}: committed since; undoing would lose that"
                 raise BadRequest(words, hint="`git revert` that commit, or reset it first")
             if changed := await checkout_state.differing_files(checkout, after, changes, env):
@@ -129,14 +129,14 @@ class UncommittedChanges:
         await self.repository.git("update-ref", "-d", _pin(record))
         return record
 
-    async def _blocked(
+    async def _blocking_paths(
         self, checkout: Checkout, before: str, after: str, changes: Mapping[str, Change], dirty: Sequence[str]
     ) -> list[str]:
         """Return what is not committed and would be overwritten."""
         unknown = await move_branch.in_the_way(checkout, before, after)
         return sorted({*in_both(dirty, list(changes)).intersection(dirty), *unknown})
 
-    async def _committed(self, checkout: Checkout, before: str, changes: Mapping[str, Change]) -> list[str]:
+    async def _committed_paths(self, checkout: Checkout, before: str, changes: Mapping[str, Change]) -> list[str]:
         moved = await checkout_state.file_changes(checkout, before, "HEAD")
         return sorted(path for path in changes if path in moved)
 

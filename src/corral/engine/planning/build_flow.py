@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,20 @@ from msgspec import structs
 
 from corral import agents
 from corral.attempt import briefing
-from corral.config.durations import duration
 from corral.config.paths import is_file
 from corral.config.settings import Config
+from corral.config.times import duration
 from corral.engine import recordings
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History, route_agents
 from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentProfile
-from corral.model.errors import BadRequest
-from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
+from corral.model.errors import BadRequest, NotFound
+from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, PlanSpec, Task, TaskImage
 from corral.model.program import MOST_SOURCE_BYTES
 from corral.model.values import MOST_RETRIES, MOST_TOKENS
-from corral.rules.flows import short_schema, strategies
+from corral.rules.flows import planned_flow, short_schema, strategies
 from corral.rules.flows.reader import KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
 from corral.rules.flows.strategies import weights_of
@@ -35,6 +36,15 @@ from corral.world import untrusted_files
 MOST_DIGITS = 24  #: of a number that is shown
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
+MOST_IMAGES = 10
+MOST_IMAGE_BYTES = 5 << 20
+#: What a file of each kind begins with.
+IMAGE_KINDS = {
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "jpeg": re.compile(rb"\xff\xd8\xff"),
+    "gif": re.compile(rb"GIF8[79]a"),
+    "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
 MOST_QUESTION = 300
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
@@ -45,7 +55,11 @@ SHELL = AgentChoice("shell")
 def build(request: Request, settings: Config, repo: Path, history: History, findings: Findings) -> Flow:
     """Return the flow that a request means, ready to be carried out unless something was found."""
     from_file = request.flow is not None
-    flow = _from_file(request, settings, repo, findings) if from_file else _by_strategy(request, settings)
+    if from_file and request.images:
+        raise BadRequest(
+            "--image: a flow has tasks of its own", hint="images go with a task: corral run TASK --image FILE"
+        )
+    flow = read_flow_file(request, settings, repo, findings) if from_file else _by_strategy(request, settings)
     if request.flow is not None:
         flow = structs.replace(flow, nodes=tuple(_with_default_agent(node, request, settings) for node in flow.nodes))
     left_open = frozenset(node.id for node in flow.nodes if node.agent.name == AUTO and not node.fallback)
@@ -67,7 +81,9 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     ready = dict[str, Node]()
     for node in flow.nodes:
         with findings.at(node.id, "skills"):
-            ready[node.id] = _ready(node, flow, request, settings, repo) if findings.has_known_agents(node.id) else node
+            ready[node.id] = (
+                make_ready(node, flow, request, settings, repo) if findings.has_known_agents(node.id) else node
+            )
     flow = structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
     if request.approve is None:
         return flow
@@ -76,7 +92,7 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
 
 
 def _with_default_agent(node: Node, request: Request, settings: Config) -> Node:
-    """Put the person's agent in where a flow file names none and theirs is to be found yet."""
+    """Put the user's agent in where a flow file names none and theirs is to be found yet."""
     asked = request.agents or (settings.defaults.agent,)
     left_open = node.kind == "task" and not node.agent.name and tuple(asked) == (AUTO,)
     return structs.replace(node, agent=AgentChoice(AUTO)) if left_open else node
@@ -94,10 +110,21 @@ def template_names() -> list[str]:
     return sorted(file.stem for file in TEMPLATES.glob("*.yaml"))
 
 
+def named_flow(name: str, repo: Path) -> str:
+    """Return the text of a flow in `.corral/flows` of a repository, or of a built-in one."""
+    text = _nested_text(name, (repo.resolve() / ".corral" / "flows",))
+    if text is None:
+        raise NotFound(
+            f"there is no flow `{name[:100]}`", hint="a file in .corral/flows, or one of " + ", ".join(template_names())
+        )
+    return text
+
+
 # --- from a file
 
 
-def _from_file(request: Request, settings: Config, repo: Path, findings: Findings) -> Flow:
+def read_flow_file(request: Request, settings: Config, repo: Path, findings: Findings) -> Flow:
+    """Return the flow of a file, without what it gets from settings; `findings` takes its mistakes."""
     if request.prompt.strip() or request.tasks or request.strategy:
         raise BadRequest(
             "a flow file says itself what is to be done", hint="give values to its inputs: --input NAME=.."
@@ -115,7 +142,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     findings.read(found)
     if not found.flow.nodes:
         findings.tell()
-    if found.mistakes:  # what is not understood is left out: it would only be told once more
+    if found.mistakes:  # what is not understood is left out: it would only be reported twice
         sound = [node for node in found.flow.nodes if all(each.name in names or not each.name for each in
                  (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
         return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
@@ -197,6 +224,7 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         prompt=prompt,
         type=request.type,
         files=request.files,
+        images=_images(request.images),
         checks=request.checks or (() if request.no_checks else settings.defaults.checks),
         role=request.role,
         skills=tuple((name, "") for name in request.skills),
@@ -205,6 +233,26 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         max_tokens=request.max_tokens,
         retries=request.retries if request.retries is not None else settings.retries_asked,
     )
+
+
+def _images(given: Sequence[TaskImage]) -> tuple[TaskImage, ...]:
+    """Return the images of a task, each named by its place and by what it is."""
+    if len(given) > MOST_IMAGES:
+        raise BadRequest(f"{len(given)} images; {MOST_IMAGES} are the most", hint="leave some out")
+    found: list[TaskImage] = []
+    for number, image in enumerate(given, 1):
+        shown = image.name[:200] or f"image {number}"
+        try:
+            content = base64.b64decode(image.data, validate=True)
+        except ValueError as error:
+            raise BadRequest(f"--image {shown}: its content is not base64", hint="corral run --image FILE") from error
+        if len(content) > MOST_IMAGE_BYTES:
+            raise BadRequest(f"--image {shown}: {MOST_IMAGE_BYTES >> 20} MB are the most", hint="make it smaller")
+        kind = next((kind for kind, pattern in IMAGE_KINDS.items() if pattern.match(content)), None)
+        if kind is None:
+            raise BadRequest(f"--image {shown}: this is no image", hint="PNG, JPEG, GIF and WebP are")
+        found.append(TaskImage(f"{number}.{kind}", image.data))
+    return tuple(found)
 
 
 def _budget(request: Request, settings: Config) -> float | None:
@@ -216,7 +264,7 @@ def _budget(request: Request, settings: Config) -> float | None:
 
 
 def _shape(request: Request) -> dict[str, Any] | None:
-    """Read the shape that the output must have; what could not be held against it is refused."""
+    """Read the shape that the output must have; a schema that could not be enforced is refused."""
     if request.output is None:
         return None
     text = request.output
@@ -257,7 +305,7 @@ def _choice(text: str, settings: Config) -> AgentChoice:
     """Read `NAME`, `NAME:MODEL`, `NAME@ACCOUNT`, `acp:NAME` or `acp:NAME:MODEL`."""
     read = AgentChoice.read(text)
     if text.endswith(":"):
-        raise BadRequest(f"{text}: no model stands after the colon", hint="NAME:MODEL, or the name alone")
+        raise BadRequest(f"{text}: no model is named after the colon", hint="NAME:MODEL, or the name alone")
     return structs.replace(read, model=_model(read.name, read.model or "", settings, None))
 
 
@@ -294,7 +342,10 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
         path = (folder or Path()).absolute() / path
     path = Path(os.path.normpath(path))
     if not is_file(path):
-        raise BadRequest(f"--agent {name}:{path}: there is no such file")
+        raise BadRequest(
+            f"--agent {name}:{path}: there is no such file",
+            hint=f"give the path of a file, from {'the folder of the flow file' if folder else 'the present folder'}",
+        )
     if name == "replay":
         recordings.check(path)
     return str(path)
@@ -303,7 +354,8 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
 # --- a node, ready to be carried out
 
 
-def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Path) -> Node:
+def make_ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Path) -> Node:
+    """Return a node with its limits, its briefing and how the best of several is found."""
     if node.kind not in ("task", "run"):
         return node
     node = structs.replace(node, machine=node.machine if node.machine is not None else request.machine)
@@ -319,14 +371,25 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         and (node.task.role == request.role or node.task.role not in OWN_SHAPES)
     ):
         node = structs.replace(node, output=_shape(request))
+    if node.planning:
+        node, task = _with_planner_rules(node, task, settings, repo)
     profile = settings.agents.get(node.agent.name, AgentProfile())
     task = structs.replace(task, checks=task.checks or _recorded_checks(node))
-    # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
+    # A flow file is the user's word, and so is --role; a role that a strategy or an agent's table names is not.
     theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
     return structs.replace(
         _with_selection(node, request, settings),
         task=_with_briefing(task, profile, repo, theirs_first=theirs, trusted=settings.trusted),
     )
+
+
+def _with_planner_rules(node: Node, task: Task, settings: Config, repo: Path) -> tuple[Node, Task]:
+    """Say to an agent that plans what a plan is, and keep whom it may name."""
+    named = {*settings.agents, node.agent.name, *filter(None, [settings.defaults.agent])} - {AUTO}
+    roles = tuple(sorted(briefing.role_names(repo)))
+    spec = structs.replace(node.planning or PlanSpec(), agents=tuple(sorted(named)), roles=roles)
+    words = (*task.briefing, planned_flow.planner_rules(spec))
+    return structs.replace(node, planning=spec), structs.replace(task, briefing=words)
 
 
 def _recorded_checks(node: Node) -> tuple[str, ...]:
@@ -336,7 +399,7 @@ def _recorded_checks(node: Node) -> tuple[str, ...]:
 
 
 def _with_selection(node: Node, request: Request, settings: Config) -> Node:
-    """Put in how the best of several is found, where the person says it."""
+    """Put in how the best of several is found, where the user says it."""
     judge = _choice(request.judge, settings) if request.judge else node.judge
     return structs.replace(
         node,
@@ -359,7 +422,7 @@ def _reader(node: Node, settings: Config) -> AgentChoice | None:
 
 
 def _resolve_agents(node: Node, request: Request, settings: Config, *, ours: bool) -> Node:
-    """Find the agents that a flow file names; where it names none, the person's. Whom we chose are no family."""
+    """Find the agents that a flow file names; where it names none, the user's. Whom we chose are no family."""
     if node.kind != "task":
         return node
     folder = Path(request.flow_file).parent if request.flow_file else None
@@ -391,7 +454,7 @@ def _with_limits(task: Task, request: Request, settings: Config) -> Task:
 
 
 def _with_briefing(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool, trusted: bool) -> Task:
-    """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
+    """Add role, instructions and skills: the user's word first, then what settings say of the agent."""
     role = task.role or profile.role
     asked = [name for name, _ in task.skills]
     names = list(dict.fromkeys((*asked, *profile.skills)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from corral.machines.scope import FittedScope
-from corral.world.git.repository import DiscoveredRepository
+from corral.world.git.discovery import DiscoveredRepository
 
 SECONDS = 2.0  #: files that are not committed are not looked at, and programs may come and go
 MOST = 100

@@ -231,7 +231,7 @@ def find_all(text: str, reading: CommandStarts, around: Surroundings) -> list[La
 def _find_program(
     start: ProgramStart, text: str, reading: CommandStarts, around: Surroundings, ran: Sequence[ProgramStart]
 ) -> Lack | None:
-    """Return what is wrong with something that a command starts; None where it is there, or that cannot be told."""
+    """Return what is wrong with something that a command starts; None where it exists, or that is unknown."""
     path, sure = _on_this_machine(start, text, around)
     if path is None or (not is_relative(start) and _may_be_made(path, reading, around)):
         return None

@@ -1,4 +1,4 @@
-"""Problems of a request on this machine: agents, scripts and checks that could not start, found before the run."""
+"""Problems of a request on this machine: agents, scripts, checks and machines that it asks for and cannot have."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from typing import cast
 from corral.boxed.player import CLASSES, KINDS
 from corral.config.paths import exists
 from corral.config.settings import Config
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.frames import MachineLost
+from corral.machines.remote.link import MachineLink, current_links
+from corral.machines.resolved_agent import PLAYERS, resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of
 from corral.model.flow import AgentChoice, Flow, Node
 from corral.rules.flows.reader import FlowReading
 from corral.rules.flows.tree import NodeLocation
+from corral.rules.schedule.placement import MachineRoom, fitting_machines
 from corral.rules.shell import starts
 from corral.rules.shell.builtins import SHELL_ONLY
 from corral.rules.shell.starts import ProgramStart
@@ -47,6 +50,9 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
 
 def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> None:
     resolved = resolve_agent(choice.name, settings, choice.account)
+    if node.task.images and node.kind == "task" and not resolved.agent.facts.images:
+        hint = "claude, codex, opencode, openai, anthropic, google, ollama and agents over ACP do"
+        raise BadRequest(f"--image: the agent `{choice.name}` takes no images", hint=hint)
     trial = AgentTask(
         prompt=node.task.prompt,
         workspace=repo,
@@ -156,10 +162,10 @@ class Findings:
         self._found: dict[tuple[int, int, str], FlowMistake] = {}
         self._bad: set[str] = set()
         self._wrong = False  # the file itself has mistakes
-        self._named: set[str] = set()  # nodes whose agents stand in the file
+        self._named: set[str] = set()  # nodes whose agents are in the file
 
     def read(self, found: FlowReading) -> None:
-        """Take in what is wrong with the file itself, and where its nodes stand."""
+        """Take in what is wrong with the file itself, and where its nodes are."""
         self._spots, self._wrong = found.spots, bool(found.mistakes)
         self._named = {node.id for node in found.flow.nodes if node.agent.name}
         for each in found.mistakes:
@@ -205,3 +211,58 @@ class Findings:
 
 
 NEAR_ENOUGH = {"agent": ("race", "fallback", "judge")}
+
+
+async def check(flow: Flow, settings: Config, state: Path, findings: Findings, *, connect: bool) -> None:
+    """Refuse machines that nobody set up, that cannot be reached, or that lack what their attempts need."""
+    rooms = [MachineRoom(name=name, slots=each.slots, labels=each.labels) for name, each in settings.machines.items()]
+    for node in flow.nodes:
+        if node.machine is None:
+            continue
+        with findings.at(node.id, "machine"):
+            fitting = fitting_machines(node.machine, rooms)
+            if connect:
+                await _check_any(node, [current_links(state).link(each.name, settings.machines[each.name])
+                                        for each in fitting], settings)  # fmt: skip
+
+
+async def _check_any(node: Node, links: list[MachineLink], settings: Config) -> None:
+    """Look for one machine that will do; the first that does not says why."""
+    troubles: list[BadRequest] = []
+    for link in links:
+        try:
+            await _check_machine(node, link, settings)
+        except BadRequest as error:
+            troubles.append(error)
+        except MachineLost as error:
+            troubles.append(BadRequest(str(error), hint=error.hint))
+        else:
+            return
+    raise troubles[0]
+
+
+async def _check_machine(node: Node, link: MachineLink, settings: Config) -> None:
+    connection = await link.connect()
+    if link.facts is None or link.profile.ray:  # which node it will be, and what that has, is not known yet
+        return
+    link.check(link.facts)
+    wanted = {choice.name: _program(choice, node, settings) for choice in (node.agent, *node.rivals, *node.fallback)}
+    named = [program for program in wanted.values() if program]
+    found = await connection.ask("programs", named, dict[str, str]) if named else {}
+    for agent, program in wanted.items():
+        if program and program not in found:
+            install = resolve_agent(agent, settings).agent.facts.install
+            raise BadRequest(
+                f"the machine `{link.name}` has no program `{program}`, which the agent `{agent}` needs",
+                hint=f"there: {install}" if install else f"install it on `{link.name}`",
+            )
+
+
+def _program(choice: AgentChoice, node: Node, settings: Config) -> str | None:
+    """Return the program that a machine must have for an agent; None: it has it, or it goes along."""
+    resolved = resolve_agent(choice.name, settings, choice.account)
+    trial = AgentTask(prompt=node.task.prompt, workspace="/", home="/", model=choice.model)
+    command = resolved.agent.start(trial)
+    first = command.argv[0]
+    own = first in PLAYERS or first.startswith("corral:") or 0 in resolved.programs.scripts(command)
+    return None if own else first

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from msgspec import structs
 
+from corral import amounts
+from corral.attempt import repositories
 from corral.attempt.repositories import repository_of
-from corral.engine import base_pins
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Say, Vet
 from corral.engine.planning import submit
 from corral.engine.planning.git_state_cache import GitStateCache
-from corral.engine.planning.submit import Submission
+from corral.engine.planning.submit import RunSubmission
 from corral.model import ENCODER, Request, RunPlan, RunRecord, TrackRecord
 from corral.model.errors import Conflicting, CorralError, Stopped
 from corral.model.flow import TaskType
@@ -34,7 +35,7 @@ MOST_MOVES = 50  #: of a branch while a request is prepared
 
 
 class Requests:
-    """What people ask for, until it is a run."""
+    """Requests of users, until they are runs."""
 
     def __init__(self, context: Context, money: Money, stopping: Callable[[], str | None]) -> None:
         self._context, self._money, self._stopping = context, money, stopping
@@ -44,7 +45,7 @@ class Requests:
         """Return the folder that a request names."""
         return submit.folder_of(Request(repo=repo))
 
-    async def prepare(self, request: Request) -> Submission:
+    async def prepare(self, request: Request) -> RunSubmission:
         """Check a request as `submit` does; nothing is started."""
         _ = self._context.store
         return await submit.prepare(request, self._context.home, self.track_records, self._git_states)
@@ -79,7 +80,7 @@ class Requests:
         return made
 
     @contextlib.asynccontextmanager
-    async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[Submission]:
+    async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[RunSubmission]:
         """Prepare a request and hold its base for the run that is opened meanwhile; not where none is."""
         submission = await self._prepare_pinned(request, run, vet)
         try:
@@ -88,9 +89,9 @@ class Requests:
             await _unpin(submission.plan, self._context.home, run)
             raise
         finally:
-            base_pins.end(self._context.home, run)
+            repositories.forget_pending_pin(self._context.home, run)
 
-    async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> Submission:
+    async def _prepare_pinned(self, request: Request, run: str, vet: Vet) -> RunSubmission:
         """Prepare a request and hold its base; where that moved meanwhile, hold the new one first."""
         submission = await self.prepare(request)
         vet(submission.plan)
@@ -120,7 +121,7 @@ class Requests:
         repository, named = repository_of(plan, self._context.home), request.base
         if not request.with_changes and not await _is_at(repository, commit, plan.into, named):
             return False
-        base_pins.begin(self._context.home, run, self._context.owner, plan)
+        repositories.note_pending_pin(self._context.home, run, self._context.owner, plan)
         await hidden_refs.pin(repository, run, commit)
         if request.with_changes or await _is_at(repository, commit, plan.into, named):
             return True
@@ -135,7 +136,7 @@ class Requests:
         found = await hidden_refs.list_snapshots(repository_of(plan, store.folder), ["refs/corral/attempts"])
         if not found:
             return []
-        work = f"this repository holds the work of {len(found)} attempt{'' if len(found) == 1 else 's'} (refs/corral)"
+        work = f"this repository holds the work of {amounts.count(len(found), 'attempt')} (refs/corral)"
         return [f"{work} that the store in {store.folder} does not know; it and its branches stay as they are"]
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
@@ -162,7 +163,7 @@ async def _is_at(repository: Repository, commit: str, branch: str | None, named:
         if not named and branch and (repository.git_dir / "refs" / "heads" / branch).read_text().strip() == commit:
             return True
     if not (repository.folder / ".git").exists() and repository.folder != repository.git_dir:
-        return True  # a plain folder: nobody else writes to what stands behind it
+        return True  # a plain folder: nobody else writes to what is behind it
     return await repository.commit_of(named or "HEAD") == commit
 
 
@@ -182,7 +183,7 @@ def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:
 
 def _before(store: Store, ticket: Ticket, request: Request) -> str | None:
     """Return the run that was made for this key already."""
-    if ticket.key is None or (found := store.queue.submitted(ticket.key)) is None:
+    if ticket.key is None or (found := store.queue.find_submission(ticket.key)) is None:
         return None
     if found[0] != _digest(request):
         raise Conflicting("this key was used for another request", hint="a key stands for one request; make a new one")

@@ -63,7 +63,7 @@ def _words(node: Node, flow: Flow, found: AgentRoute) -> str:
 
 
 def _free(name: str, settings: Config) -> bool:
-    """Tell whether an agent costs nothing; only those that the person's settings name are asked."""
+    """Tell whether an agent costs nothing; only those that the user's settings name are asked."""
     try:
         facts = resolve_agent(name, settings).agent.facts
     except CorralError:

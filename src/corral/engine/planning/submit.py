@@ -14,26 +14,25 @@ from corral.attempt.repositories import load_forge_settings, load_trusted_settin
 from corral.config.paths import depth, is_folder
 from corral.config.policies import scope_file
 from corral.config.settings import Config
-from corral.engine.planning import build_flow, hidden_programs, machine_checks, preflight
+from corral.engine.planning import build_flow, hidden_programs, preflight
 from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
 from corral.machines.resolved_agent import resolve_agent
-from corral.machines.scope import FittedScope
+from corral.machines.scope import FittedScope, MachinePaths, agentignore
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.model.plan import AS_REQUESTED
-from corral.model.request import check_labels, check_name
+from corral.model.run import check_labels, check_name
 from corral.rules.scope.scope import ScopeExplanation
 from corral.world import http_client
-from corral.world.git import checkout_state, merge_commits, plain_folder
-from corral.world.git import repository as git
-from corral.world.git.repository import DiscoveredRepository, Repository
+from corral.world.git import checkout_state, command, discovery, merge_commits, ref_files
+from corral.world.git.discovery import DiscoveredRepository
+from corral.world.git.repository import Repository
 from corral.world.sandbox.probe import default_level, is_at_least, probe
 from corral.world.sandbox.program_files import SYSTEM
-from corral.world.sandbox.scope_paths import MachinePaths, agentignore
 from corral.world.workspace import held_out
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 MOST_DEPTH = 1  #: attempts, one in another, in which a run may still be started
 
 
-class Submission(Struct, frozen=True):
-    """A plan that can be started, and what the person should know about it."""
+class RunSubmission(Struct, frozen=True):
+    """A plan that can be started, and what the user should know about it."""
 
     plan: RunPlan
     notes: tuple[str, ...]
@@ -56,7 +55,7 @@ async def prepare(
     history: History,
     glances: GitStateCache | None = None,
     pinned: str | None = None,
-) -> Submission:
+) -> RunSubmission:
     """Check a request against this machine and turn it into a plan.
 
     `glances` remember what git said a moment ago; `pinned` is the commit that the base stands for, already held.
@@ -118,7 +117,7 @@ async def _prepare(
     history: History,
     looking: list[asyncio.Task[Any]],
     known: tuple[GitStateCache | None, str | None],
-) -> Submission:
+) -> RunSubmission:
     look = await _begin_look(request, looking, known)
     top = look.top
     settings = load_trusted_settings(top, state, trust=request.trust)
@@ -148,18 +147,18 @@ async def _prepare(
     rules = await _evidence(request, settings, flow, (state, level), (start.repository, fits.values()), notes)
     plan = structs.replace(_plan(request, settings, start, flow), level=level, scopes=scopes, evidence=rules)
     notes += _without_mcp(names, settings)
-    return Submission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
+    return RunSubmission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
 
 
 async def _begin_look(
     request: Request, looking: list[asyncio.Task[Any]], known: tuple[GitStateCache | None, str | None]
 ) -> _GitLook:
     """Find the repository, and ask git what else is needed while the rest of the request is looked at."""
-    await git.version()
+    await command.version()
     folder = folder_of(request)
     remembers = known[0] if request.base is None and not request.with_changes else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
-    found = glance.found if glance else await git.discover(folder)
+    found = glance.found if glance else await discovery.discover(folder)
     pinned = await _commit_changes(request, found) or known[1]
     look = _GitLook(folder=folder, found=found, pinned=pinned, remembers=remembers, glance=glance, signs=signs)
     if glance is None and found is not None:
@@ -176,7 +175,7 @@ async def _end_look(look: _GitLook, request: Request, state: Path) -> _Base:
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {look.folder} is not a git repository", hint="`git init` there")
-        copied = await plain_folder.folder_as_repository(look.folder, state)
+        copied = await discovery.folder_as_repository(look.folder, state)
         repository, base, into, notes = copied.repository, copied.commit, None, [copied.words]
     else:
         repository = found.repository
@@ -206,6 +205,7 @@ def _plan(request: Request, settings: Config, start: _Base, flow: Flow) -> RunPl
         memory=settings.memory,
         go_on=request.yes,
         toolbox=settings.toolbox,
+        policy=settings.policy,
         limits=settings.limits,
         composition="planned" if request.planned else "written" if _is_own(request) else "template",
         calls_back=request.callback is not None,
@@ -220,7 +220,7 @@ async def _read_issue(request: Request, state: Path) -> IssueTask | None:
     from corral.engine.planning.issues import read_task  # noqa: PLC0415 -- most requests name none
 
     folder = folder_of(request)
-    found = await git.discover(folder)
+    found = await discovery.discover(folder)
     load_trusted_settings(found.repository.folder if found else folder, state, trust=request.trust)
     settings = load_forge_settings(found.repository.folder if found else folder, state)
     return await read_task(request, settings, found.repository if found else None)
@@ -234,7 +234,7 @@ async def _preflight(
     preflight.agents(flow, settings, request, findings)
     preflight.checks(flow, settings, top, findings)
     if any(node.machine is not None for node in flow.nodes):
-        await machine_checks.check(flow, settings, state, findings, connect=not request.draft)
+        await preflight.check(flow, settings, state, findings, connect=not request.draft)
     findings.tell()
     preflight.writer(settings)
 
@@ -251,7 +251,7 @@ def folder_of(request: Request) -> Path:
     if not is_folder(folder):
         raise BadRequest(f"--repo {request.repo}: there is no such folder", hint="a repository, or a folder in one")
     folder = folder.resolve()
-    if "\n" in str(folder):  # git cannot be told to borrow objects from there
+    if "\n" in str(folder):  # git cannot borrow objects from such a path
         raise BadRequest(f"--repo {str(folder)!r}: there is a line break in the path", hint="rename the folder")
     try:
         str(folder).encode()
@@ -348,7 +348,7 @@ async def _level(request: Request, state: Path, *, needed: bool) -> Level:
 
 
 def _asked_scope(request: Request) -> list[ScopeSource]:
-    """Return what the command line says of the scope: the person's own word, so it comes last."""
+    """Return what the command line says of the scope: the user's own word, so it comes last."""
     found = [scope_file(Path(request.scope).expanduser())] if request.scope else []
     net: Net | None = None
     if request.net is not None:
@@ -362,7 +362,7 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
 
 
 async def _base(found: DiscoveredRepository, named: str | None, pinned: str | None) -> tuple[str | None, str | None]:
-    """Return the commit to start from, and the branch to land on."""
+    """Return the commit to start from, and the branch to merge on."""
     repository = found.repository
     if named is None:
         if found.head is None and found.branch is None:
@@ -385,13 +385,15 @@ async def _commit_changes(request: Request, found: DiscoveredRepository | None) 
 
 
 async def _check_branch_prefix(repository: Repository) -> None:
-    """Look that branches corral/... can be made: one that is called just that stands in their way."""
+    """Look that branches corral/... can be made: one that is called just that is in their way."""
     objects = repository.git_dir / "objects"
     if objects.is_dir() and not os.access(objects, os.W_OK):
         raise BadRequest(
             f"{repository.git_dir} cannot be written to: work could not be kept there",
             hint="clone it, or have its owner run corral",
         )
+    if ref_files.is_absent(repository.git_dir, "refs/heads/corral"):
+        return
     listed = await repository.git("show-ref", "--verify", "--quiet", "refs/heads/corral", fine=(0, 1, 128))
     if listed.code == 0:
         raise BadRequest(

@@ -1,1 +1,1 @@
-"""What goes on by itself: queued runs, schedules, triggers."""
+"""What starts by itself: queued runs, schedules, triggers."""

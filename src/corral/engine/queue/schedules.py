@@ -10,17 +10,18 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
+from corral.config import times
 from corral.engine.context import Say, Vet
 from corral.engine.planning.requests import Requests
 from corral.model import Request
 from corral.model.errors import BadRequest, CorralError, NotFound
 from corral.model.server import ScheduleRecord, Ticket
-from corral.rules.schedule import cron
 from corral.store.interface import Store
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 DAY = 86_400.0
-log = logging.getLogger("corral.foreman")
+STARTING_SECONDS = 60.0  #: for so long no other engine starts what one has begun to start
+log = logging.getLogger("corral.supervisor")
 
 
 class Schedules:
@@ -52,7 +53,7 @@ class Schedules:
         await self.put(structs.replace(self.find(name), enabled=enabled))
 
     async def start(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
-        """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
+        """Start what a schedule starts, now, because a user asks for it; its limits count it but do not hold it up."""
         record, what = self.find(name), f"schedule {name}"
         run = await self._requests.enqueue(record.request, Ticket(by=what), say, vet)
         self._store.automation.note_start(run, what, time.time())
@@ -66,6 +67,8 @@ class Schedules:
         """Start what the clock says; what was missed while nobody looked is started once."""
         now = time.time()
         for record in self._store.automation.due_schedules(now):
+            if not self._store.automation.begin_schedule(record.name, now, now + STARTING_SECONDS):
+                continue  # another engine of this store was quicker
             what = f"schedule {record.name}"
             today, still = self._store.automation.starts(what, now - DAY)
             if still >= record.most_open:
@@ -96,7 +99,7 @@ def _next(record: ScheduleRecord, now: float) -> float:
         zone = ZoneInfo(record.zone) if record.zone != "UTC" else UTC
     except (OSError, ValueError, KeyError) as error:
         raise BadRequest(f"`{record.zone}` is no time zone", hint="as Europe/Berlin") from error
-    return cron.parse(record.cron).next(datetime.fromtimestamp(now, zone)).timestamp()
+    return times.parse(record.cron).next(datetime.fromtimestamp(now, zone)).timestamp()
 
 
 def check_name(name: str) -> None:

@@ -1,15 +1,18 @@
-"""One engine per store that goes on by itself: takes up queued runs, resumes what was left, heeds deadlines."""
+"""The supervisor of one store: starts queued runs, resumes interrupted ones, applies deadlines."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from msgspec import Struct
 
+from corral.engine import kept_work
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Vet
 from corral.engine.inbox import expiry
@@ -17,20 +20,23 @@ from corral.engine.queue.run_queue import RunQueue
 from corral.engine.queue.schedules import Schedules
 from corral.engine.queue.triggers import Triggers
 from corral.engine.views import run_status
-from corral.model import OPEN, Run
+from corral.model import OPEN, Run, Status
 from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.events import Listener
 from corral.model.server import ServerRecord
 from corral.world import process_identity
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
+HEARTBEAT_SECONDS = 5.0  #: how often an engine says that it is there
 CALM_SECONDS = 5.0  #: a run is left behind if its lease is out and not renewed for so long; owners renew every 3 s
+MOST_QUEUED = 1000  #: of the queue that are looked at
 REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
-log = logging.getLogger("corral.foreman")
+CLEAN_SECONDS = 3600.0  #: how often `[clean]` is applied
+log = logging.getLogger("corral.supervisor")
 
 
 class Rooms(Struct, frozen=True):
-    """What a supervisor needs of the engine: what starts by itself, what waits, and how a run goes on."""
+    """What a supervisor needs of the engine: what starts by itself, what waits, and how a run continues."""
 
     automation: Schedules
     triggers: Triggers
@@ -45,9 +51,12 @@ class RunSupervisor:
     def __init__(self, context: Context, rooms: Rooms, listen: Listener, vet: Vet, *, resume: bool = True) -> None:
         self._context, self._rooms, self._listen, self._vet, self._resume = context, rooms, listen, vet, resume
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._left: list[str] = []  #: runs to go on with, before anything new
-        self._given_up: set[str] = set()  #: what failed here once is left to a person
-        self._looked = 0.0
+        self._left: list[str] = []  #: runs to continue, before anything new
+        self._given_up: set[str] = set()  #: what failed here once is left to a user
+        self._address = ""
+        self._looked = self._renewed = 0.0
+        self._cleaned_at: float | None = None
+        self._cleaning: asyncio.Task[None] | None = None
         self._silent: dict[str, tuple[str | None, float]] = {}  #: runs that nobody drives: the owner, and since when
         self._troubles: dict[str, str] = {}  #: by run: what went wrong with driving it
 
@@ -60,16 +69,15 @@ class RunSupervisor:
         return self._tasks.get(run)
 
     def claim(self, address: str) -> None:
-        """Say that this process serves the store; only one does."""
-        store, mine = self._context.store, self._context.owner
-        with store.transaction():
-            other = store.queue.serving()
-            if other and other.owner != mine and process_identity.is_alive(other.owner) is not False:
-                raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
-            store.queue.set_serving(ServerRecord(owner=mine, address=address, resumes=self._resume))
+        """Say that this process serves the store; of one state folder only one does."""
+        place = f"{self._context.owner.partition('/')[0]}:{self._context.home}"
+        mine = ServerRecord(owner=self._context.owner, place=place, address=address, resumes=self._resume)
+        if other := self._context.store.queue.serve(mine, time.time()):
+            raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
+        self._address = address
 
     async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
-        """Drive a run at once, because a person wants it; what speaks against it is raised."""
+        """Drive a run at once, because a user asks for it; what speaks against it is raised."""
         self._given_up.discard(run)
         task = asyncio.create_task(self._listening(work))
         await asyncio.wait((task,), timeout=REFUSAL_SECONDS)
@@ -89,7 +97,7 @@ class RunSupervisor:
         return f"{len(self._troubles)} runs could not be driven; the last, {run}: {words}"
 
     async def keep(self) -> None:
-        """Go on until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
+        """Continue until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
         store = self._context.store
         bell = store.watch()
         try:
@@ -101,21 +109,26 @@ class RunSupervisor:
                 await bell.listen(LOOK_SECONDS)
         finally:
             bell.close()
-            for task in self._tasks.values():
+            tasks = [*self._tasks.values(), *((self._cleaning,) if self._cleaning else ())]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(CorralError):
-                store.queue.set_serving(None)
+                store.queue.stop_serving(self._context.owner)
 
     async def _look(self) -> None:
-        """See what the clock or a person's answer brings back."""
+        """See what the clock or a user's answer brings back."""
         now = time.time()
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
+        self._renew(now)
         expiry.end_due(self._context.store)
         await self._rooms.automation.start_due(self._vet)
         await self._rooms.triggers.start_moved(self._vet)
+        if self._cleaned_at is None or time.monotonic() - self._cleaned_at >= CLEAN_SECONDS:
+            self._cleaned_at = time.monotonic()
+            self._cleaning = asyncio.create_task(self._clean())
         if self._resume:
             self._left += [
                 run
@@ -123,10 +136,29 @@ class RunSupervisor:
                 if run not in self._left
             ]
 
+    async def _clean(self) -> None:
+        """Clean as the user's settings say, beside everything else; what fails is tried again in an hour."""
+        try:
+            cleaned = await kept_work.clean_by_settings(self._context.store)
+        except (CorralError, OSError) as error:
+            log.warning("cleaning: %s", error)
+            return
+        if count := sum(1 for each in cleaned if not each.trouble):
+            log.info(
+                "cleaned %d attempts, %.1f MB", count, sum(each.bytes for each in cleaned if not each.trouble) / 1e6
+            )
+
+    def _renew(self, now: float) -> None:
+        """Say that this engine is there; one that was silent for long may be forgotten, or replaced."""
+        if abs(now - self._renewed) >= HEARTBEAT_SECONDS and self._address:
+            self._renewed = now
+            if not self._context.store.queue.renew_serving(self._context.owner, now):
+                self.claim(self._address)
+
     def _orphans(self) -> list[str]:
-        """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
+        """Return the runs whose process is gone; who continues a parent continues its children."""
         store = self._context.store
-        lost = [run for run, status, owner in store.pages.owned() if run_status.is_lost(status, owner)]
+        lost = [run for run, status, owner in store.pages.owned_runs() if run_status.is_lost(status, owner)]
         lineage = store.lineage
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
@@ -134,31 +166,41 @@ class RunSupervisor:
         """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
         store, lineage = self._context.store, self._context.store.lineage
         silent: dict[str, tuple[str | None, float]] = {}
-        for run, status, owner in store.pages.owned():
+        for run, status, owner in store.pages.owned_runs():
             if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
-            here = status in run_status.ACTIVE_STATUSES and owner is not None and process_identity.is_alive(owner)
-            if run_status.is_lost(status, owner) or (here and run_status.is_stuck(store.run(run), now)):
+            if run_status.is_lost(status, owner) or self._has_hung(run, status, owner, now):
                 before, since = self._silent.get(run, (owner, time.monotonic()))
                 silent[run] = (owner, since if before == owner else time.monotonic())
         self._silent = silent
         long = [run for run, (_, since) in silent.items() if time.monotonic() - since >= CALM_SECONDS]
         return [run for run in long if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
+    def _has_hung(self, run: str, status: Status, owner: str | None, now: float) -> bool:
+        """Tell whether the owner of a run is silent; of one on another machine, if its repository is here, too."""
+        if status not in run_status.ACTIVE_STATUSES or owner is None:
+            return False
+        record = self._context.store.run(run)
+        return run_status.is_stuck(record, now) and (
+            process_identity.is_alive(owner) is not None or Path(record.plan.git_dir).exists()
+        )
+
     def _answered_runs(self) -> list[str]:
-        """Return the runs that wait for a person no longer."""
+        """Return the runs that wait for a user no longer."""
         store = self._context.store
         return [
             run
-            for run, status, owner in store.pages.owned()
-            if status == "waiting" and run_status.is_orphaned(owner) and self._free(run)
+            for run, status, _ in store.pages.owned_runs()
+            if status == "waiting" and run_status.is_left(store.run(run), time.time()) and self._free(run)
             and not any(entry.is_open for entry in store.inbox.of_run(run))
         ]  # fmt: skip
 
     def _runs_with_quota(self, now: float) -> list[str]:
         """Return the runs whose quota is back."""
         store = self._context.store
-        return [run for run, until in store.pages.limited() if until is not None and until <= now and self._free(run)]
+        return [
+            run for run, until in store.pages.limited_runs() if until is not None and until <= now and self._free(run)
+        ]
 
     def _free(self, run: str) -> bool:
         return run not in self._tasks and run not in self._given_up
@@ -171,10 +213,23 @@ class RunSupervisor:
         if free <= 0 or queue.is_held or self._rooms.money.halted_by():
             return
         chosen, self._left = self._left[:free], self._left[free:]
-        chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
+        chosen += self._next_runs(free - len(chosen)) if free > len(chosen) else []
         for run in chosen:
             if self._free(run):
                 self._tasks[run] = asyncio.create_task(self._resume_run(run))
+
+    def _next_runs(self, most: int) -> list[str]:
+        """Return what is next in the queue; where other engines serve, only what has its repository on this machine."""
+        store, queue = self._context.store, self._rooms.queue
+        if not queue.next(1) or len(store.queue.servers(time.time())) <= 1:
+            return [each.run for each in queue.next(most)]
+        here = (each.run for each in queue.next(MOST_QUEUED) if Path(store.run(each.run).plan.git_dir).exists())
+        return list(itertools.islice(here, most))
+
+    def _is_elsewhere(self, run: str) -> bool:
+        """Tell whether another engine has a run at present."""
+        record = self._context.store.run(run)
+        return record.owner not in (None, self._context.owner) and run_status.lease_left(record, time.time()) > 0
 
     async def _resume_run(self, run: str) -> None:
         await self._run_and_log(run, self._rooms.resume(run, self._listen))
@@ -186,9 +241,11 @@ class RunSupervisor:
             log.info("over: %s", self._context.store.status(run), extra={"run": run})
         except BadRequest as error:  # another process was quicker, or it is over
             log.info("not taken up: %s", error, extra={"run": run})
-            self._context.store.queue.leave(run)
+            if self._context.store.status(run) != "queued" or not self._is_elsewhere(run):
+                self._context.store.queue.leave(run)  # else its submitter still has it for a moment: it is next again
         except Exception as error:  # noqa: BLE001 -- one run must not end all others
-            self._given_up.add(run)
+            if not self._is_elsewhere(run):  # else this engine may be the one that continues it one day
+                self._given_up.add(run)
             self._troubles[run] = f"{type(error).__name__}: {error}"
             log.error("cannot be driven: %s", error, extra={"run": run})  # noqa: TRY400 -- a line, not a trace
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.engine.context import Context, Vet
 from corral.engine.planning.git_state_cache import sign
 from corral.engine.planning.requests import Requests
@@ -24,7 +24,8 @@ from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.fill_text import fill
 from corral.rules.text import signing
 from corral.store.interface import Store
-from corral.world.git.repository import Repository, discover
+from corral.world.git.discovery import discover
+from corral.world.git.repository import Repository
 
 MOST_FILES = 1000  #: that are named of one move
 
@@ -95,7 +96,7 @@ def _signs(git_dir: Path, branch: str) -> tuple[object, ...]:
 
 HOUR = 3600.0
 KNOWN = frozenset({"payload", "event"})  #: what conditions and texts can start from
-log = logging.getLogger("corral.foreman")
+log = logging.getLogger("corral.supervisor")
 
 
 class TooManyStarts(CorralError):
@@ -157,7 +158,7 @@ class Triggers:
         return found
 
     async def enable(self, name: str, *, enabled: bool) -> None:
-        """Let a trigger rest, or go on; what its branch did meanwhile does not count."""
+        """Let a trigger rest, or continue; what its branch did meanwhile does not count."""
         record = structs.replace(self.find(name), enabled=enabled)
         if enabled:
             await self.put(record)
@@ -208,9 +209,9 @@ class Triggers:
         move = await self._branches.find_move(record)
         if move is None:
             return
-        landed = self._store.automation.landed_by(f"trigger {record.name}", move.commit)
-        if landed:  # else it would start itself again and again
-            fired = TriggerResult(None, f"its own run {landed} moved the branch")
+        merged_by = self._store.automation.run_that_merged(f"trigger {record.name}", move.commit)
+        if merged_by:  # else it would start itself again and again
+            fired = TriggerResult(None, f"its own run {merged_by} moved the branch")
         else:
             try:
                 fired = await self.fire(record, _of_move(move), vet)
@@ -234,7 +235,7 @@ def occasion(name: str, event: str, body: bytes) -> Occasion:
     try:
         payload: Any = msgspec.json.decode(body) if body else {}
     except msgspec.DecodeError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
+        raise BadRequest(f"the body is no JSON: {error}", hint='send an object, as {"key": "value"}') from error
     return Occasion(name=name, event=event, payload=payload)
 
 
@@ -272,5 +273,8 @@ def _fill_request(request: Request, known: Mapping[str, Any]) -> Request:
     try:
         prompt, tasks = fill(request.prompt, known), tuple(fill(task, known) for task in request.tasks)
     except ExpressionError as wrong:
-        raise Conflicting(f"the call does not have what the trigger's task asks for: {wrong}") from wrong
+        raise Conflicting(
+            f"the call does not have what the trigger's task asks for: {wrong}",
+            hint="the task of the trigger names its fields as {{payload.FIELD}}",
+        ) from wrong
     return structs.replace(request, prompt=prompt, tasks=tasks)

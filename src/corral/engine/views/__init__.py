@@ -1,1 +1,1 @@
-"""What people look at: runs, logs, changes, pictures; and what is kept of them."""
+"""What users look at: runs, logs, changes, pictures; and what is kept of them."""

@@ -1,4 +1,4 @@
-"""The change that a run or an attempt made, as people look at it: its files, and of each the lines side by side."""
+"""The change that a run or an attempt made, as users look at it: its files, and of each the lines side by side."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from msgspec import Struct
 from corral.model import Attempt
 from corral.model.errors import BadRequest, NotFound
 from corral.rules.merge import patches
-from corral.rules.merge.patches import Block, PatchLine
+from corral.rules.merge.patches import PatchBlock, PatchLine
 from corral.world.git import blobs, changes
 from corral.world.git.changes import FileHunks
 from corral.world.git.repository import GITLINK, Repository
 
 __all__ = [
     "AttemptChange",
-    "Block",
     "ChangeSelection",
     "Ends",
     "FileDiff",
     "FileHunks",
     "Fold",
+    "PatchBlock",
     "PatchLine",
     "change",
     "file",
@@ -77,7 +77,7 @@ class FileDiff(Struct, frozen=True, kw_only=True):
     """One file, laid side by side."""
 
     file: FileHunks
-    parts: tuple[Block | Fold, ...] = ()
+    parts: tuple[PatchBlock | Fold, ...] = ()
     old_text: str | None = None  #: None: not there, not text, or too long
     new_text: str | None = None
     trouble: str = ""  #: why no lines are shown, in words
@@ -112,10 +112,10 @@ async def lines(ends: Ends | None, names: tuple[str, str], fold: Fold) -> FileDi
     ends, found = await _file(ends, *names)
     old_text, new_text = await _texts(ends.repository, found)
     if old_text is None or new_text is None:
-        raise BadRequest(f"{names[0]} cannot be shown as text")
+        raise BadRequest(f"{names[0]} cannot be shown as text", hint="git show shows its bytes")
     rows = _split(new_text)[fold.new - 1 : fold.new - 1 + fold.count]
     opened = [PatchLine(kind=" ", text=text, old=fold.old + at, new=fold.new + at) for at, text in enumerate(rows)]
-    block = Block(changed=False, pairs=tuple((line, line) for line in opened))
+    block = PatchBlock(changed=False, pairs=tuple((line, line) for line in opened))
     return FileDiff(file=found, parts=(block,), old_text=old_text, new_text=new_text)
 
 
@@ -133,11 +133,11 @@ async def _why_not_shown(repository: Repository, file: FileHunks) -> str:
     if GITLINK in (file.old_mode, file.new_mode):
         return f"a submodule: {(file.old_blob or 'nothing')[:12]} became {(file.new_blob or 'nothing')[:12]}"
     sizes = await blobs.sizes(repository, [blob for blob in (file.old_blob, file.new_blob) if blob])
-    told = ", now ".join(f"{size:,} bytes" for size in sizes.values())
+    sizes_text = ", now ".join(f"{size:,} bytes" for size in sizes.values())
     if file.binary:
-        return f"not text: {told}"
+        return f"not text: {sizes_text}"
     if file.lines > MOST_LINES or max(sizes.values(), default=0) > 4 * blobs.MOST_BYTES:
-        return f"too large to be shown here: {file.lines:,} changed lines, {told}"
+        return f"too large to be shown here: {file.lines:,} changed lines, {sizes_text}"
     return ""
 
 
@@ -158,9 +158,9 @@ def _split(text: str) -> Sequence[str]:
     return rows[:-1] if rows and not rows[-1] else rows
 
 
-def _parts(patch: patches.FilePatch, total: int) -> tuple[Block | Fold, ...]:
+def _parts(patch: patches.FilePatch, total: int) -> tuple[PatchBlock | Fold, ...]:
     """Return the blocks of all hunks, with a fold wherever lines are left out."""
-    parts: list[Block | Fold] = []
+    parts: list[PatchBlock | Fold] = []
     old = new = 1
     for hunk in patch.hunks:
         new_start = hunk.new_start if hunk.new_count else hunk.new_start + 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field, structs
 
 from corral.engine.context import Context, LocalRuns
-from corral.engine.views import run_document, run_status
+from corral.engine.views import run_status
 from corral.model import OPEN, Attempt, Grade, Run, Status, moment
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, StoredEvent
@@ -18,7 +18,6 @@ from corral.model.server import ListedMerge, RunFilter, RunSummary
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.interface import Store
 from corral.store.records import MailMessage, RunLine
-from corral.world.git.repository import git_dir_of
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogQuery
@@ -33,12 +32,14 @@ MOST_TASK = 2000  #: characters of a task
 #: as waiting.
 ALSO_STORED_AS: Mapping[Status, tuple[Status, ...]] = {"waiting": ("running",), "failed": ("waiting",)}
 
+MailState = Literal["waiting", "taken", "read", "dead"]  #: dead: taken again and again, and never acknowledged
+
 
 class History:
     """All that is read of runs; it needs no event loop, but for `watch` and `at_work`."""
 
-    def __init__(self, context: Context, local_runs: LocalRuns) -> None:
-        self._context, self._local_runs = context, local_runs
+    def __init__(self, context: Context, local_runs: Callable[[], LocalRuns]) -> None:
+        self._context, self._local_runs = context, local_runs  # loaded when a user follows a run
 
     @property
     def _store(self) -> Store:
@@ -55,7 +56,7 @@ class History:
 
     def runs_of(self, folder: Path, statuses: tuple[Status, ...] = (), most: int = 50) -> list[RunSummary]:
         """Return the runs of the repository, or plain folder, that holds `folder`, newest first."""
-        git_dir = git_dir_of(folder)
+        git_dir = _git_dir_of(folder)
         place = None if git_dir else str(folder.resolve())
         return self.page(
             RunFilter(most=most, statuses=statuses, git_dir=git_dir and str(git_dir), repo=place, top_level=True)
@@ -63,7 +64,7 @@ class History:
 
     def in_repository(self, folder: Path) -> bool:
         """Tell whether a folder belongs to a git repository."""
-        return git_dir_of(folder) is not None
+        return _git_dir_of(folder) is not None
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""
@@ -77,14 +78,19 @@ class History:
         """Return agent, status, how many attempts, and what is known of their cost."""
         return self._store.pages.attempt_counts()
 
-    async def at_work(self, name: str | None, folder: Path) -> Presence:
-        """Return who is at work on which files: of a run, or of all runs of the repository that `folder` is in."""
+    async def at_work(self, name: str | None, folder: Path, asked: Sequence[str] = ()) -> Presence:
+        """Return who is at work on which files: of a run, or of all runs of the repository that `folder` is in.
+
+        `asked`: files; the result says who may write them.
+        """
         from corral.engine.views import presence  # noqa: PLC0415
 
-        return await presence.at_work(self._store, self._store.find(name) if name else None, folder)
+        return await presence.at_work(self._store, self._store.find(name) if name else None, folder, asked)
 
     def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | StoredEvent]:
         """Yield everything: each run's document, then its events. What cannot be read is said, and passed over."""
+        from corral.engine.views import run_document  # noqa: PLC0415 -- a list of runs needs none
+
         names = [self._store.find(name)] if name else [line.run for line in reversed(self.runs())]
         for run in names:
             try:
@@ -103,7 +109,7 @@ class History:
         return self._store.run(self._store.find(name)).plan.flow
 
     def node_states(self, name: str) -> dict[str, Status]:
-        """Return the nodes of a run, and how each stands."""
+        """Return the nodes of a run, and the state of each."""
         return {node.id: node.status for node in self._store.nodes(self._store.find(name))}
 
     def attempts(self, run: str) -> list[Attempt]:
@@ -116,7 +122,7 @@ class History:
         self._store.flush()
 
     def mail(self, name: str) -> list[MailView]:
-        """Return the letters that the agents of a run wrote and got."""
+        """Return the mail that the agents of a run wrote and got."""
         return mail_of_run(self._store, self._store.find(name))
 
     # --- events
@@ -157,7 +163,7 @@ class History:
             after = batch[-1].seq
 
     def summaries(self, name: str) -> Iterator[StoredEvent]:
-        """Yield the summaries from which agents of a run went on, oldest first."""
+        """Yield the summaries from which agents of a run continued, oldest first."""
         return (stored for stored in self.events(self._store.find(name)) if isinstance(stored.event(), Condensed))
 
     def follow(self, name: str, after: int = 0) -> Iterator[StoredEvent]:
@@ -170,7 +176,7 @@ class History:
                 for stored in self.events(run, after):
                     after = stored.seq
                     yield stored
-                if over or self._local_runs.is_orphaned(run):
+                if over or self._local_runs().is_left(run):
                     return
                 bell.wait(1.0)
         finally:
@@ -181,13 +187,11 @@ class History:
 
         It ends when the run is over, or when nobody drives it any more.
         """
-        run, local_runs = self._store.find(name), self._local_runs
+        run, local_runs = self._store.find(name), self._local_runs()
         bell = self._store.watch()
         try:
             while True:
-                over = self._store.run(run).status not in OPEN or (
-                    run not in local_runs and local_runs.is_orphaned(run)
-                )
+                over = self._store.run(run).status not in OPEN or (run not in local_runs and local_runs.is_left(run))
                 new = list(self.events(run, after))
                 after = new[-1].seq if new else after
                 yield new
@@ -198,8 +202,14 @@ class History:
             bell.close()
 
 
+def _git_dir_of(folder: Path) -> Path | None:
+    from corral.world.git.discovery import git_dir_of  # noqa: PLC0415 -- slow to load; most lists are of all runs
+
+    return git_dir_of(folder)
+
+
 class MailView(Struct, frozen=True, kw_only=True):
-    """A letter, and what became of it."""
+    """A message, and what became of it."""
 
     id: int
     run: str
@@ -207,7 +217,7 @@ class MailView(Struct, frozen=True, kw_only=True):
     to: str
     thread: str
     priority: Priority
-    state: Literal["waiting", "taken", "read", "dead"]  #: dead: taken again and again, and never acknowledged
+    state: MailState
     deliveries: int
     at: str
     read: str | None
@@ -234,7 +244,7 @@ def _mail_view(message: MailMessage) -> MailView:
     )
 
 
-def _mail_state(message: MailMessage) -> Literal["waiting", "taken", "read", "dead"]:
+def _mail_state(message: MailMessage) -> MailState:
     if message.read_at is not None:
         return "read"
     if message.deliveries >= MOST_DELIVERIES:
@@ -278,7 +288,7 @@ def _summary(line: RunLine, grade: Grade | None, merge: ListedMerge | None) -> R
         started=moment(line.created),
         seconds=line.seconds,
         cost={"usd": line.usd},
-        orphaned=run_status.is_lost(line.status, line.owner),
+        orphaned=run_status.is_lost(line.status, line.owner, line.lease_until),
         answered=line.answered,
         grade=grade,
         merge=merge,

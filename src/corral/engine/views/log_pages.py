@@ -1,4 +1,4 @@
-"""A long log a page at a time, from its end or onwards, narrowed to what a person looks for."""
+"""A long log a page at a time, from its end or onwards, narrowed to what a user looks for."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from corral.model.events import (  # fmt: skip
     CalledTool,
     Changed,
     Checked,
+    ContextUsed,
     Ended,
     Event,
-    Filled,
-    Heeded,
     Limited,
     Mailed,
     Planned,
-    Rationed,
+    QuotaReported,
     Reached,
     Rejected,
     Reported,
     Said,
     StatusChanged,
+    SteerTaken,
     ToolReturned,
     Unparsed,
 )
@@ -33,9 +33,10 @@ from corral.model.server import LoggedEvent
 from corral.store.interface import Store
 
 END = 2**62
-FOR_MACHINES = b'{"type":"filled"', b'{"type":"rationed"'
+#: with the tags of before 0.2
+FOR_MACHINES = tuple(b'{"type":"%b"' % tag for tag in (b"context_used", b"filled", b"quota_reported", b"rationed"))
 PAGE = 200
-MOST_LOOKED_AT = 10_000  #: events for one page of what is searched for; whoever wants more asks again
+MOST_LOOKED_AT = 10_000  #: events for one page of what is searched for; a caller that needs more asks again
 Kind = Literal["all", "said", "tools", "errors"]
 
 
@@ -54,7 +55,7 @@ class LogPage(Struct, frozen=True, kw_only=True):
     """Lines of a log, oldest first."""
 
     lines: tuple[LoggedEvent, ...]
-    next: int | None  #: where to go on in the same direction; None: there is no more
+    next: int | None  #: where to continue in the same direction; None: there is no more
 
 
 def page(store: Store, run: str, wanted: LogQuery) -> LogPage:
@@ -107,13 +108,13 @@ def _filter(wanted: LogQuery) -> Callable[[LoggedEvent], bool]:
 def _is(event: Event, kind: Kind) -> bool:
     match kind:
         case "said":
-            return isinstance(event, Said | Reported | Asked | Planned | Heeded | Mailed)
+            return isinstance(event, Said | Reported | Asked | Planned | SteerTaken | Mailed)
         case "tools":
             return isinstance(event, CalledTool | ToolReturned | Changed | Reached | Checked)
         case "errors":
             return _is_error(event)
         case _:
-            return not isinstance(event, Filled | Rationed)
+            return not isinstance(event, ContextUsed | QuotaReported)
 
 
 def _is_error(event: Event) -> bool:

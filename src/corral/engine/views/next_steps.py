@@ -13,7 +13,7 @@ from corral.model import OPEN, Attempt, Run
 Action = Literal["answer", "merge", "diff", "compare", "undo", "retry", "resume", "stop", "logs", "queue"]
 
 
-class Step(Struct, frozen=True):
+class NextStep(Struct, frozen=True):
     """One thing to do."""
 
     action: Action
@@ -24,7 +24,7 @@ class NextSteps(Struct, frozen=True, kw_only=True):
     """What to do next, the best first."""
 
     words: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[NextStep, ...] = ()
 
     @property
     def commands(self) -> str:
@@ -34,22 +34,23 @@ class NextSteps(Struct, frozen=True, kw_only=True):
 
 def next_steps(run: Run, asked: Sequence[str] = ()) -> NextSteps:
     """Return what a run needs next; `asked` are the commands that answer what it waits for."""
-    answers = [Step("answer", command) for command in asked]
+    answers = [NextStep("answer", command) for command in asked]
     if run.status in OPEN or run.status in ("limited", "over_budget"):
-        return _unfinished(run, answers)
+        return _steps_when_unfinished(run, answers)
     if run.status == "done":
-        return _done(run, answers)
+        return _steps_when_done(run, answers)
     again = [_step("retry", run), _step("logs", run), *_look(run)]
     if run.status == "stopped":
         return _steps("It was stopped; its work is kept. Retry does what is not done.", *again)
     hint = next((each.error.hint for each in reversed(_attempts(run)) if each.error and each.error.hint), "")
+    hint = "" if hint.startswith("corral logs") else hint.partition("; corral logs ")[0]  # the log is offered anyway
     helps = f"Hint: {hint.rstrip('.')}. " if hint else ""
     return _steps(f"{helps}Retry does what is not done.", *again)
 
 
-def _unfinished(run: Run, answers: Sequence[Step]) -> NextSteps:
+def _steps_when_unfinished(run: Run, answers: Sequence[NextStep]) -> NextSteps:
     resume, stop = _step("resume", run), _step("stop", run)
-    follow = Step("logs", f"corral logs -f {run.run}")
+    follow = NextStep("logs", f"corral logs -f {run.run}")
     if run.status == "over_budget":
         return _steps("Its budget is used up. Raise it, then resume; its work is kept.", *answers, resume)
     if run.status == "limited":
@@ -61,30 +62,30 @@ def _unfinished(run: Run, answers: Sequence[Step]) -> NextSteps:
     if run.status == "paused":
         return _steps("Resume continues it where it stopped.", resume, stop)
     if run.status == "queued" and not run.reason:
-        return _steps("It starts as soon as there is room for it.", Step("queue", "corral queue"), stop)
+        return _steps("It starts as soon as there is room for it.", NextStep("queue", "corral queue"), stop)
     if run.status == "waiting" or run.reason:
         return _steps("It continues when what it waits for is there; resume tries at once.", resume, stop)
     return _steps("Its agents are at work. You can steer them.", follow, stop)
 
 
-def _done(run: Run, answers: Sequence[Step]) -> NextSteps:
-    merge, land = run.merge, Step("merge", f"corral merge {run.run}{'' if run.merge.into else ' --into BRANCH'}")
+def _steps_when_done(run: Run, answers: Sequence[NextStep]) -> NextSteps:
+    merge, again = run.merge, NextStep("merge", f"corral merge {run.run}{'' if run.merge.into else ' --into BRANCH'}")
     if merge.status == "merged":
         return _steps(f"It is merged into {merge.into}. Undo takes it back.", _step("undo", run))
     if merge.clashes:
         both = (f"{each.one} and {each.other} both changed {', '.join(each.files[:4])}" for each in merge.clashes)
-        return _steps(f"Its nodes conflict: {'; '.join(both)}. Resolve the conflicts.", *answers, *_look(run), land)
+        return _steps(f"Its nodes conflict: {'; '.join(both)}. Resolve the conflicts.", *answers, *_look(run), again)
     if merge.status == "conflict":
-        return _steps("It conflicts with what is on the branch now. Resolve it.", *answers, *_look(run), land)
+        return _steps("It conflicts with what is on the branch now. Resolve it.", *answers, *_look(run), again)
     if merge.status == "undone":
-        return _steps(f"Its merge into {merge.into} was undone. You can merge it again.", *_look(run), land)
+        return _steps(f"Its merge into {merge.into} was undone. You can merge it again.", *_look(run), again)
     if merge.status == "ready":
         look = "Compare the attempts" if _several(run) else "Look at the change"
-        return _steps(f"{look}, then merge it{f' into {merge.into}' if merge.into else ''}.", *_look(run), land)
+        return _steps(f"{look}, then merge it{f' into {merge.into}' if merge.into else ''}.", *_look(run), again)
     return _steps("There is nothing to merge.", _step("logs", run))
 
 
-def _look(run: Run) -> list[Step]:
+def _look(run: Run) -> list[NextStep]:
     """Return how to look at the work, where there is some."""
     with_work = [each for each in _attempts(run) if each.commit]
     if run.strategy == "race" and len(_attempts(run)) > 1:
@@ -100,9 +101,9 @@ def _attempts(run: Run) -> list[Attempt]:
     return [attempt for node in run.nodes for attempt in node.attempts]
 
 
-def _step(action: Action, run: Run) -> Step:
-    return Step(action, f"corral {action} {run.run}")
+def _step(action: Action, run: Run) -> NextStep:
+    return NextStep(action, f"corral {action} {run.run}")
 
 
-def _steps(words: str, *steps: Step) -> NextSteps:
+def _steps(words: str, *steps: NextStep) -> NextSteps:
     return NextSteps(words=words, steps=steps)

@@ -1,21 +1,22 @@
-"""Who is at work on which file now, and where two are at work on the same: from what agents told and what is kept."""
+"""Who works on which file now, and where two agents work on the same: from their reports and from snapshots."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.attempt.repositories import repository_of
 from corral.engine.views import run_status
-from corral.model import OPEN, AttemptRecord, RunRecord
+from corral.machines import scope
+from corral.model import OPEN, AttemptRecord, RunPlan, RunRecord
 from corral.model.errors import BadRequest, GitTrouble
 from corral.model.events import RunEvent
 from corral.rules.schedule.board import Board, BoardAttempt
 from corral.store.interface import Store
-from corral.world.git import hidden_refs
-from corral.world.git import repository as git
+from corral.world.git import discovery, hidden_refs
 
 PAGE = 5000
 
@@ -32,6 +33,7 @@ class WorkingAttempt(Struct, frozen=True, kw_only=True):
     seconds: float
     silent_seconds: float
     files: tuple[str, ...]  #: what it changed, the latest first
+    writable: tuple[str, ...] = ()  #: of the files that were asked about: those it may write
 
 
 class SharedFile(Struct, frozen=True):
@@ -46,10 +48,14 @@ class Presence(Struct, frozen=True, kw_only=True):
     overlaps: tuple[SharedFile, ...] = ()
 
 
-async def at_work(store: Store, run: str | None, folder: Path) -> Presence:
-    """Return who is at work in a repository; of one run only, but with all whose files it shares."""
+async def at_work(store: Store, run: str | None, folder: Path, asked: Sequence[str] = ()) -> Presence:
+    """Return who is at work in a repository; of one run only, but with all whose files it shares.
+
+    `asked`: files; the result says who may write them.
+    """
     records = await _runs(store, run, folder)
-    hands = [hand for record in records for hand in await _working_attempts(store, record)]
+    found = [(record, hand) for record in records for hand in await _working_attempts(store, record)]
+    hands = [structs.replace(hand, writable=_writable(record.plan, hand.agent, asked)) for record, hand in found]
     owners: dict[str, list[WorkingAttempt]] = {}
     for hand in hands:
         for path in hand.files:
@@ -62,17 +68,25 @@ async def at_work(store: Store, run: str | None, folder: Path) -> Presence:
     return Presence(attempts=tuple(hand for hand in hands if run in (None, hand.run)), overlaps=shared)
 
 
+def _writable(plan: RunPlan, agent: str, asked: Sequence[str]) -> tuple[str, ...]:
+    """Return what of some files an agent may write, by the rules of its box."""
+    if not asked:
+        return ()
+    refused = {each.path for each in scope.of_agent(plan.scopes, agent, plan.ignore).outside(asked)}
+    return tuple(path for path in asked if path not in refused)
+
+
 async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
-    """Return the runs of the repository that somebody drives."""
+    """Return the runs of the repository that someone drives."""
     if run is None and not folder.is_dir():
         raise BadRequest(f"{folder} is no folder", hint="change into a repository, or say --repo DIR")
     if run is not None:
         git_dir, here = store.run(run).plan.git_dir, None
-    elif (found := await git.discover(folder)) is not None:
+    elif (found := await discovery.discover(folder)) is not None:
         git_dir, here = str(found.repository.git_dir), None
     else:
         git_dir, here = None, str(folder.resolve())
-    driven = [store.run(name) for name, _, owner in store.pages.owned() if not run_status.is_orphaned(owner)]
+    driven = [store.run(name) for name, _, owner in store.pages.owned_runs() if not run_status.is_orphaned(owner)]
     return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
 
 
@@ -93,7 +107,7 @@ async def _working_attempt(
     store: Store, run: RunRecord, record: AttemptRecord, working: BoardAttempt | None
 ) -> WorkingAttempt:
     now = time.time()
-    told = [_below(path, record.folder) for path in reversed(working.files)] if working else []
+    reported = [_below(path, record.folder) for path in reversed(working.files)] if working else []
     kept = await _snapshot_files(store, run, record)
     return WorkingAttempt(
         run=run.id,
@@ -104,7 +118,7 @@ async def _working_attempt(
         waits=working.waits if working else "",
         seconds=round(max(0.0, now - (working.started if working else record.started)), 1),
         silent_seconds=round(working.silent(now), 1) if working else 0.0,
-        files=tuple(dict.fromkeys([*told, *kept])),
+        files=tuple(dict.fromkeys([*reported, *kept])),
     )
 
 

@@ -10,13 +10,11 @@ from msgspec import UNSET, structs
 
 from corral.attempt import artifacts
 from corral.engine.views import run_status
-from corral.machines.request_count import HINT
 from corral.model import (
     OPEN,
     Attempt,
     AttemptRecord,
     Cost,
-    CostSource,
     MergeState,
     NodeClash,
     NodeState,
@@ -30,14 +28,12 @@ from corral.model.errors import BadRequest
 from corral.model.flow import Node
 from corral.model.merge import MergeRecord
 from corral.model.money import PaidAttempt, dollars
+from corral.model.values import SOURCES
 from corral.rules.money import limits
 from corral.rules.schedule import reduce
 from corral.store.interface import Store
 from corral.store.records import latest_merge, merged_last, merges_in_conflict
 from corral.world import clock
-
-#: From what is known best to what is not known at all; a sum is only as good as its worst part.
-SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 
 
 def build(store: Store, run: str) -> Run:
@@ -85,14 +81,24 @@ def build(store: Store, run: str) -> Run:
         pull_request=store.merges.pull_request(run),
         parent=born.parent if born else None,
         children=tuple(children),
+        split=_cost_split(attempts) if children else UNSET,
     )
+
+
+def _cost_split(attempts: Iterable[Attempt]) -> dict[str, float]:
+    """Return what each agent with its model has cost, as far as it is known: a lead and its helpers side by side."""
+    found: dict[str, float] = {}
+    for each in attempts:
+        name = f"{each.agent}:{each.model}" if each.model else each.agent
+        found[name] = round(found.get(name, 0.0) + (each.cost.usd or 0.0), 6)
+    return found
 
 
 def pick_attempt(run: Run, named: str | None) -> Attempt:
     """Return the attempt that is meant by its id or number; without one the winner, or else the last with work."""
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
     if not attempts:
-        raise BadRequest(f"run {run.run} has no attempt yet")
+        raise BadRequest(f"run {run.run} has no attempt yet", hint=f"corral logs {run.run} -f shows when one starts")
     if named is None:
         won = winner(run.nodes)
         with_work = [attempt for attempt in attempts if attempt.commit]
@@ -119,7 +125,7 @@ def _refresh_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
         each
         for node in nodes
         for each in node.attempts
-        if each.error and each.error.kind == "budget" and each.error.hint != HINT
+        if each.error and each.error.kind == "budget" and each.error.hint != limits.UNPRICED_HINT
     ]
     if not asked:
         return
@@ -175,15 +181,15 @@ def _merges(store: Store, record: RunRecord) -> list[MergeRecord]:
 
 def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:
     clashes = [_clash(record) for record in reversed(merges_in_conflict(records))]
-    if stands := merged_last(records):
+    if last := merged_last(records):
         others = tuple(clashes) or UNSET
-        taken = tuple(each.words for each in stands.take) or UNSET
+        taken = tuple(each.words for each in last.take) or UNSET
         return MergeState(
             status="merged",
-            into=stands.into,
-            commit=stands.after if stands.strategy != "apply" else None,
-            why="in the checkout, not committed" if stands.strategy == "apply" else UNSET,
-            attempts=stands.attempts or UNSET,
+            into=last.into,
+            commit=last.after if last.strategy != "apply" else None,
+            why="in the checkout, not committed" if last.strategy == "apply" else UNSET,
+            attempts=last.attempts or UNSET,
             taken=taken,
             others=others,
         )

@@ -15,7 +15,7 @@ from corral.engine.settings import Settings
 from corral.engine.views import run_document, run_status
 from corral.engine.views.log_pages import END
 from corral.model import OPEN, Attempt, AttemptRecord, Entry, NodeState, Run, RunRecord
-from corral.model.errors import GitTrouble
+from corral.model.errors import BadRequest, GitTrouble
 from corral.model.flow import AgentChoice, Flow, Node
 from corral.model.money import Bound, Limit
 from corral.rules.flows.drawing import what
@@ -23,13 +23,15 @@ from corral.rules.flows.layout import Picture, layers, picture
 from corral.rules.schedule.board import BoardAttempt
 from corral.store.interface import Store
 
-RECENT = 400  #: events from which is told what each attempt does now
+RECENT = 400  #: events that show what each attempt does now
 MOST_CHANGES = 500
 WIDTH, HEIGHT, CHIP, CHIPS_IN_ROW = 224, 78, 22, 9
 MOST_CHIPS = 36
 MOST_DRAWN = 300  #: nodes; more are only listed
 MOST_BARS = 60
 SCALE = 1000.0  #: a whole timeline is so wide
+
+SpanKind = Literal["work", "check", "failing", "wait", "ask"]
 
 
 class Chip(Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ class RunGraph(Struct, frozen=True, kw_only=True):
 class TimelineSpan(Struct, frozen=True, kw_only=True):
     """A stretch of a timeline."""
 
-    kind: Literal["work", "check", "failing", "wait", "ask"]
+    kind: SpanKind
     status: str = ""
     x: float
     width: float
@@ -113,7 +115,7 @@ def name_of(attempt: Attempt) -> str:
 def graph(
     flow: Flow, run: Run, records: Mapping[str, AttemptRecord], working: Mapping[str, BoardAttempt], now: float
 ) -> RunGraph:
-    """Say of each node of the flow how it stands."""
+    """Say of each node of the flow the state of it."""
     states = {node.id: node for node in run.nodes}
     items: dict[str, list[NodeState]] = {}
     for node in run.nodes:
@@ -245,7 +247,7 @@ class _Scale:
 
     def _part(
         self,
-        kind: Literal["work", "check", "failing", "wait", "ask"],
+        kind: SpanKind,
         span: tuple[float, float],
         title: str,
         status: str = "",
@@ -310,12 +312,12 @@ class Spending(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run as it stands."""
+    """One run as it is."""
 
     run: Run
     record: RunRecord
     attempts: Mapping[str, AttemptRecord]
-    entries: tuple[Entry, ...]  #: that wait for a person
+    entries: tuple[Entry, ...]  #: that wait for a user
     working: Mapping[str, BoardAttempt]  #: what each attempt at work does now
     graph: RunGraph
     timeline: Timeline
@@ -372,7 +374,11 @@ def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spe
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:
         limits.append(Limit(window="run", usd=own, where="its task"))
-    shared = (*settings.load(Path(run.repo)).budget.limits, *kept.limits())
+    try:
+        configured = settings.load(Path(run.repo)).budget.limits
+    except BadRequest:  # a run is shown also when its repository is gone or its settings have a mistake
+        configured = ()
+    shared = (*configured, *kept.limits())
     limits += [each for each in shared if each.window == "run" and not each.agent and each.repo in ("", run.repo)]
     least = min(limits, key=lambda each: each.usd, default=None)
     return Spending(

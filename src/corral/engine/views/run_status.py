@@ -19,7 +19,7 @@ from corral.store.records import RunLine
 from corral.world import process_identity
 
 ACTIVE_STATUSES = OPEN - {"waiting", "paused"}  #: a process should work on these; what waits is left to the user
-ORPHANED = "its process is gone: corral resume goes on with it"
+ORPHANED = "its process is gone; corral resume continues it"
 QUEUED = "waits in the queue to be taken up"
 ABORT = "abort"  #: the answer that gives up a merge in conflict
 
@@ -32,6 +32,17 @@ OpenQuestions = Mapping[str, Entry]  #: what waits in the inbox, by its number
 def is_orphaned(owner: str | None) -> bool:
     """Tell whether no process drives a run any more."""
     return owner is None or process_identity.is_alive(owner) is False
+
+
+def is_gone(owner: str | None, lease_until: float, now: float) -> bool:
+    """Tell whether nobody drives a run: an owner elsewhere, of whom nothing is known, is gone once its lease is out."""
+    alive = process_identity.is_alive(owner) if owner is not None else False
+    return alive is False or (alive is None and not records.lease_left(lease_until, now))
+
+
+def is_left(record: RunRecord, now: float) -> bool:
+    """Tell whether nobody drives a run, one whose owner elsewhere is silent included."""
+    return is_gone(record.owner, record.lease_until, now)
 
 
 def lease_left(record: RunRecord, now: float) -> float:
@@ -48,13 +59,18 @@ def owner_words(owner: str | None) -> str:
     """Name the process that drives a run."""
     pid = process_identity.process_of(owner) if owner else None
     if pid is None:
-        return f"a process on {owner.split('/')[0]}" if owner else "another process"
+        return f"a process on {owner.split('/')[0]}, or in another container there" if owner else "another process"
     return f"process {pid}" + (", which is stopped (SIGSTOP)" if process_identity.is_suspended(pid) else "")
 
 
-def is_lost(status: Status, owner: str | None) -> bool:
-    """Tell whether a process should work on a run and none does; one in the queue was never begun."""
-    return status in ACTIVE_STATUSES and is_orphaned(owner) and (status, owner) != ("queued", None)
+def is_lost(status: Status, owner: str | None, lease_until: float | None = None) -> bool:
+    """Tell whether a process should work on a run and none does; one in the queue was never begun.
+
+    Without the lease, an owner elsewhere counts as at work.
+    """
+    if status not in ACTIVE_STATUSES or (status, owner) == ("queued", None):
+        return False
+    return is_orphaned(owner) if lease_until is None else is_gone(owner, lease_until, time.time())
 
 
 # --- of one run
@@ -67,7 +83,7 @@ def run_status(
     if expired := expired_choice(store, record, time.time()):
         return _end_race(expired, nodes)
     status, asks = record.status, None
-    if status == "running" and not is_orphaned(record.owner):
+    if status == "running" and not is_left(record, time.time()):
         asked = {name: entry for name, entry in open_questions(store).items() if entry.run == record.id}
         if asked:
             status, asks = mark_waiting(nodes, records, asked)
@@ -75,7 +91,7 @@ def run_status(
     for node in nodes:
         if node.id in gates:
             node.reason = f"answered: {gates[node.id]}"
-    waits = None if is_lost(record.status, record.owner) else _mark_unstarted(nodes, records)
+    waits = None if is_lost(record.status, record.owner, record.lease_until) else _mark_unstarted(nodes, records)
     return status, asks or _reason(store, record, gates) or waits
 
 
@@ -86,18 +102,18 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
         return words
     if record.status in ACTIVE_STATUSES and is_stuck(record, time.time()):
         return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
-    return _stored_reason(record.status, record.owner, record.reason)
+    return _stored_reason(record)
 
 
-def _stored_reason(status: Status, owner: str | None, reason: str | None) -> str | None:
-    if is_lost(status, owner):
+def _stored_reason(run: RunRecord | RunLine) -> str | None:
+    if is_lost(run.status, run.owner, run.lease_until):
         return ORPHANED
-    return QUEUED if status == "queued" and owner is None else reason
+    return QUEUED if run.status == "queued" and run.owner is None else run.reason
 
 
 def _gate_words(answered: Mapping[str, str]) -> str:
     words = "; ".join(f"`{node}` is answered: {answer}" for node, answer in answered.items())
-    return f"{words}: corral resume goes on with it"
+    return f"{words}: corral resume continues it"
 
 
 # --- agents that wait for the user
@@ -191,12 +207,12 @@ def given_up(store: Store, record: MergeRecord, now: float) -> Entry | None:
 
 def _answered_conflict(store: Store, run: str) -> str | None:
     """Say of a run that waits for the answer to a conflict that it has it, and how it continues."""
-    for record in store.merges.conflicting(run):
+    for record in store.merges.list_conflicting(run):
         entry = conflict_question(store, record)
         entry = entry.as_of(time.time()) if entry else None
         if entry is None or entry.is_open:
             continue
-        words = f"{entry.answer}, by {entry.answered_by}: corral resume goes on with it"
+        words = f"{entry.answer}, by {entry.answered_by}: corral resume continues it"
         return f"its conflict with {record.into} is answered: {words}"
     return None
 
@@ -218,14 +234,14 @@ def _line_status(store: Store, line: RunLine, gates: Mapping[str, str] | None, a
         if expired := expired_choice(store, store.run(line.run), time.time()):
             return structs.replace(line, status="failed", reason=no_winner(expired))
         return structs.replace(line, reason=_gate_words(gates), answered=True)
-    if line.status == "running" and asked and not is_orphaned(line.owner):
+    if line.status == "running" and asked and not is_gone(line.owner, line.lease_until, time.time()):
         nodes, records = store.nodes(line.run), store.attempts(line.run)
         for node in nodes:
             node.attempts = [each.attempt for each in records if each.node == node.id]
         mine = {name: entry for name, entry in asked.items() if entry.run == line.run}
         status, reason = mark_waiting(nodes, records, mine)
         return structs.replace(line, status=status, reason=reason or line.reason)
-    return structs.replace(line, reason=_stored_reason(line.status, line.owner, line.reason))
+    return structs.replace(line, reason=_stored_reason(line))
 
 
 def may_have_moved(store: Store, run: Run) -> bool:

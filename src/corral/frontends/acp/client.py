@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from corral.agents.formats.acp.client_requests import ClientCapabilities, Opening
 from corral.engine.engine import Engine
-from corral.frontends.acp.connection import Connection
-from corral.frontends.cli.text import one_line
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.acp.connection import EditorConnection
+from corral.frontends.text import one_line
+from corral.frontends.user_name import current_user
 
 
-class Client:
+class EditorClient:
     """Who we serve."""
 
-    def __init__(self, connection: Connection, ask_seconds: float) -> None:
+    def __init__(self, connection: EditorConnection, ask_seconds: float) -> None:
         self.connection = connection
         self.ask_seconds = ask_seconds  #: how long it may take to answer a question of ours
         self.engine = Engine()

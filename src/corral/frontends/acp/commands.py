@@ -8,11 +8,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from corral import amounts
 from corral.frontends.acp import reports
 from corral.frontends.acp.merging import change_content, comparison, merge
 from corral.frontends.acp.options import Choices
 from corral.frontends.acp.turn import LEFT_TO_USER, FollowedRun, Watcher
-from corral.model import OPEN, Request, Run
+from corral.model import ENCODER, OPEN, Request, Run
 from corral.model.chat import ChatRecord
 from corral.model.errors import BadRequest
 from corral.model.server import RunFilter
@@ -42,7 +43,7 @@ class SlashCommand(Struct, frozen=True):
     hint: str = ""  #: what may follow its name
 
 
-def listed() -> list[dict[str, object]]:
+def list_commands() -> list[dict[str, object]]:
     """Return the commands as clients offer them."""
     return [
         {"name": name, "description": each.description, **({"input": {"hint": each.hint}} if each.hint else {})}
@@ -129,7 +130,9 @@ async def _budget(session: CommandSession, amount: str) -> None:
     now = session.choices()
     limits = session.engine.money.standings(session.engine.settings.load(Path(session.folder)).budget)
     lines = [f"Budget of the next run: {now.budget}"]
-    lines += [f"- {each.limit.window}: ${each.spent or 0.0:.2f} of ${each.limit.usd:.2f}" for each in limits]
+    lines += [
+        f"- {each.limit.window}: {amounts.usd(each.spent or 0.0)} of {amounts.usd(each.limit.usd)}" for each in limits
+    ]
     session.updates.say("\n".join(lines))
 
 
@@ -157,6 +160,21 @@ async def _flow(session: CommandSession, name: str) -> FollowedRun:
     return await session.begin(request, f"/flow {name}")
 
 
+async def _plan(session: CommandSession, task: str) -> FollowedRun:
+    """Have an agent write a flow; the approval of it is a question of the run like any other."""
+    if not task:
+        raise BadRequest("/plan takes a task", hint="say what is to be planned")
+    chosen = session.choices().request(task, (), session.folder)
+    if len(chosen.agents) > 1:
+        raise BadRequest("one agent plans, and several are chosen", hint="choose one agent")
+    flow = {"name": "plan", "nodes": {"plan": {"plan": task.replace("{{", "{ {")}}}
+    agents = tuple(name.partition("*")[0] for name in chosen.agents)
+    request = Request(
+        flow=ENCODER.encode(flow).decode(), repo=session.folder, agents=agents, budget_usd=chosen.budget_usd
+    )
+    return await session.begin(request, f"/plan {task}")
+
+
 def _follow(session: CommandSession, run: str) -> FollowedRun:
     last = max((stored.seq for stored in session.engine.history.events(run)), default=0)
     return FollowedRun(session, run, last)
@@ -174,4 +192,5 @@ COMMANDS: dict[str, SlashCommand] = {
     "retry": SlashCommand("Do again what the last run did not get done", _retry, "node, default: all"),
     "revise": SlashCommand("Send all open comments to the agent of the last run", _revise, "what else to say"),
     "flow": SlashCommand("Run a flow file of the repository", _flow, "name"),
+    "plan": SlashCommand("Have an agent write a flow for a task, and run it once you approve it", _plan, "task"),
 }

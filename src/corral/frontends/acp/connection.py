@@ -23,7 +23,7 @@ class RefusedByClient(Exception):
     """The client answered a request of ours with an error."""
 
 
-class Connection:
+class EditorConnection:
     """One client. Lines come in and go out in order, each whole."""
 
     def __init__(self, streams: Streams) -> None:
@@ -66,7 +66,7 @@ class Connection:
         self.send(wire.notification(method, parameters))
 
     async def ask(self, method: str, parameters: dict[str, object]) -> Raw:
-        """Send a request and wait for its answer; whoever stops waiting withdraws it."""
+        """Send a request and wait for its answer; a caller that stops waiting withdraws it."""
         self._number += 1
         number = self._number
         future: asyncio.Future[Raw] = self._loop.create_future()
@@ -81,7 +81,7 @@ class Connection:
             del self._asked[number]
 
     def take_answer(self, message: wire.Message) -> bool:
-        """Hand an answer to whoever waits for it; False: nobody does, it came twice or too late."""
+        """Hand an answer to the caller that waits for it; False: none does, it came twice or too late."""
         number = bytes(message.id).decode(errors="replace") if isinstance(message.id, Raw) else ""
         future = self._asked.get(int(number)) if number.isdecimal() and len(number) < 20 else None
         if future is None or future.done():

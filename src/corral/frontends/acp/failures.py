@@ -13,7 +13,7 @@ LOGIN_NEEDED, NOT_FOUND = -32000, -32002
 
 
 class Refused(Exception):
-    """A request that cannot be met as it stands."""
+    """A request that cannot be met as it is."""
 
     def __init__(self, code: int, message: str, hint: str = "") -> None:
         super().__init__(message)

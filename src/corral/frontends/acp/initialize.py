@@ -14,7 +14,7 @@ AGENT_LOGIN, TERMINAL_LOGIN = "corral", "corral-setup"
 
 
 def reply(number: object, parameters: object) -> dict[str, object]:
-    """Return the whole answer to a request `initialize`; one that asks for another version is told ours."""
+    """Return the whole answer to a request `initialize`; a client with another version gets ours."""
     asked: Any = parameters
     version: object = asked.get("protocolVersion") if isinstance(parameters, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version <= 65535:
@@ -29,7 +29,7 @@ def _result(client: object) -> dict[str, object]:
         "agentInfo": {"name": "corral", "title": "Corral", "version": __version__},
         "agentCapabilities": {
             "loadSession": True,
-            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": True, "sse": False},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
         },

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from corral import amounts
 from corral.engine.engine import Engine
 from corral.engine.views.changes import ChangeSelection
-from corral.frontends.acp.questions import Asker, Option
+from corral.frontends.acp.questions import Asker, FormOption
 from corral.frontends.acp.updates import Content, Updates, diff_content, text_content
-from corral.frontends.cli.text import one_line
+from corral.frontends.text import one_line
 from corral.model import Attempt, Entry, Run
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRequest
@@ -17,10 +18,10 @@ from corral.model.merge import MergeRequest
 LOOK_SECONDS = 1.0
 MOST_FILES = 100  #: that are shown as edits
 MERGE, COMPARE, LATER, REJECT = (
-    Option("merge", "Merge", "allow_once"),
-    Option("compare", "Compare the attempts", "allow_once"),
-    Option("later", "Not now", "reject_once"),
-    Option("reject", "Reject", "reject_once"),
+    FormOption("merge", "Merge", "allow_once"),
+    FormOption("compare", "Compare the attempts", "allow_once"),
+    FormOption("later", "Not now", "reject_once"),
+    FormOption("reject", "Reject", "reject_once"),
 )
 
 
@@ -147,13 +148,13 @@ async def change_content(engine: Engine, run: Run, attempt: str | None = None) -
 def comparison(engine: Engine, run: str) -> list[str]:
     """Say how the attempts of a run compare, one line each."""
     found = engine.show(run)
-    return [_compared(attempt, node.winner) for node in found.nodes for attempt in node.attempts]
+    return [_comparison_line(attempt, node.winner) for node in found.nodes for attempt in node.attempts]
 
 
-def _compared(attempt: Attempt, won: str | None) -> str:
+def _comparison_line(attempt: Attempt, won: str | None) -> str:
     passed = sum(check.passed for check in attempt.checks)
     grade = f", {attempt.evidence.grade}" if attempt.evidence else ""
-    cost = "" if attempt.cost.usd is None else f", ${attempt.cost.usd:.2f}"
+    cost = "" if attempt.cost.usd is None else f", {amounts.usd(attempt.cost.usd)}"
     mark = " **(winner)**" if attempt.id == won else ""
     change = f"+{attempt.insertions} -{attempt.deletions}"
     return (

@@ -14,11 +14,11 @@ from corral.agents.formats.acp import client_requests as asked
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.engine.chats import Chats
 from corral.frontends.acp import commands, reports
-from corral.frontends.acp.client import Client
+from corral.frontends.acp.client import EditorClient
 from corral.frontends.acp.failures import BAD_PARAMETERS, LOGIN_NEEDED, NO_SUCH_METHOD, Refused
 from corral.frontends.acp.initialize import AGENT_LOGIN, TERMINAL_LOGIN
 from corral.frontends.acp.prompts import read_prompt
-from corral.frontends.acp.session import Session
+from corral.frontends.acp.session import EditorSession
 
 Result = dict[str, object] | Coroutine[Any, Any, dict[str, object]]
 Answer = tuple[Result, Callable[[], None] | None]  #: and what is sent once it is answered
@@ -27,15 +27,15 @@ Answer = tuple[Result, Callable[[], None] | None]  #: and what is sent once it i
 class Sessions:
     """The sessions that one client has open."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: EditorClient) -> None:
         self.client = client
-        self.open: dict[str, Session] = {}
+        self.open: dict[str, EditorSession] = {}
         self.prompts: dict[bytes, str] = {}  #: the id of a request session/prompt, and its session
 
-    def find(self, name: str) -> Session:
+    def find(self, name: str) -> EditorSession:
         """Return an open session; one that is known but not open is opened."""
         if name not in self.open:
-            self.open[name] = Session(self.client, self.client.engine.chats.find(name))
+            self.open[name] = EditorSession(self.client, self.client.engine.chats.find(name))
         return self.open[name]
 
     async def close(self) -> None:
@@ -53,7 +53,7 @@ def call(sessions: Sessions, number: Raw, method: str, parameters: Raw) -> Answe
     return work(sessions, _read(method, parameters, kind))
 
 
-def notified(sessions: Sessions, method: str, parameters: Raw) -> None:
+def take_notification(sessions: Sessions, method: str, parameters: Raw) -> None:
     """Take a notification; one that is not known is ignored, as the protocol says."""
     if method == "session/cancel":
         session = sessions.open.get(_read(method, parameters, asked.SessionName).session_id)
@@ -102,7 +102,7 @@ def _logout(_: Sessions, __: object) -> Answer:
 
 def _new(sessions: Sessions, wanted: asked.NewSession) -> Answer:
     engine = sessions.client.engine
-    session = Session(sessions.client, engine.chats.open(str(_folder(wanted.cwd)), {}))
+    session = EditorSession(sessions.client, engine.chats.open(str(_folder(wanted.cwd)), {}))
     session.offer(wanted.mcp_servers)
     sessions.open[session.id] = session
     return {"sessionId": session.id, **session.state()}, lambda: _tell_commands(session)
@@ -110,30 +110,31 @@ def _new(sessions: Sessions, wanted: asked.NewSession) -> Answer:
 
 def _load(sessions: Sessions, wanted: asked.OldSession) -> Answer:
     session = _reopen(sessions, wanted)
-    reports.replay(session.engine, session.updates, session.record)
+    last = reports.replay(session.engine, session.updates, session.record)
 
     def after() -> None:
         _tell_commands(session)
-        session.follow_last()
+        session.follow_last(last)
 
     return session.state(), after
 
 
 def _resume(sessions: Sessions, wanted: asked.OldSession) -> Answer:
     session = _reopen(sessions, wanted)
+    last = session.last_event()
 
     def after() -> None:
         _tell_commands(session)
-        session.follow_last()
+        session.follow_last(last)
 
     return session.state(), after
 
 
-def _tell_commands(session: Session) -> None:
-    session.updates.send("available_commands_update", availableCommands=commands.listed())
+def _tell_commands(session: EditorSession) -> None:
+    session.updates.send("available_commands_update", availableCommands=commands.list_commands())
 
 
-def _reopen(sessions: Sessions, wanted: asked.OldSession) -> Session:
+def _reopen(sessions: Sessions, wanted: asked.OldSession) -> EditorSession:
     session = sessions.find(wanted.session_id)
     folder = _folder(wanted.cwd)
     if str(folder) != session.folder:

@@ -37,7 +37,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     def request(self, prompt: str, files: tuple[str, ...], folder: str) -> Request:
         """Return the request that a prompt means under these choices."""
         named = tuple(filter(None, (name.strip() for name in self.agent.split(","))))
-        strategy = "race" if len(named) > 1 else self.strategy
+        strategy = "race" if len(named) > 1 or "*" in self.agent else self.strategy
         if strategy == "race" and len(named) == 1 and "*" not in named[0]:
             named = (f"{named[0]}*2",)
         return Request(

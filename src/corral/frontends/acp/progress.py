@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from corral.engine.engine import Engine
 from corral.frontends.acp.updates import Updates, text_content
-from corral.frontends.cli.text import event_words, one_line
+from corral.frontends.run_text import event_words
+from corral.frontends.text import one_line
 from corral.model import OPEN, Attempt, NodeState, Run
-from corral.model.events import Checked, Filled, StatusChanged, StoredEvent
+from corral.model.events import Checked, ContextUsed, StatusChanged, StoredEvent
 from corral.model.flow import agent_and_model
 
 BEAT_SECONDS = 3.0  #: a client hears something at least so often: many give up on a silent agent
@@ -35,7 +36,7 @@ class AttemptCall:
         return "\n".join(self.lines)
 
 
-class Progress:
+class ProgressReport:
     """Tells a client how far a run is."""
 
     def __init__(self, engine: Engine, updates: Updates, run: str) -> None:
@@ -76,7 +77,7 @@ class Progress:
         event = stored.event()
         if isinstance(event, Checked):
             self._tell_check(call, event)
-        elif isinstance(event, Filled) and event.window:
+        elif isinstance(event, ContextUsed) and event.window:
             self._tell_usage(event.tokens, event.window)
         elif words := event_words(event):
             call.lines.extend(one_line(line, MOST_LINE) for line in words.splitlines()[-MOST_LINES:])
@@ -114,9 +115,9 @@ class Progress:
         call.checks += 1
         check = event.check
         name = f"{call.attempt}/check-{call.checks}"
-        told = "\n".join(filter(None, (check.note, check.output[-MOST_OUTPUT:].strip(), f"exit {check.exit_code}")))
+        result = "\n".join(filter(None, (check.note, check.output[-MOST_OUTPUT:].strip(), f"exit {check.exit_code}")))
         status = "completed" if check.passed else "failed"
-        self._updates.begin_call(name, one_line(check.command, 200), "execute", status, [text_content(told)])
+        self._updates.begin_call(name, one_line(check.command, 200), "execute", status, [text_content(result)])
 
     def _tell_usage(self, tokens: int, window: int) -> None:
         if (tokens, window) != self._filled:

@@ -8,8 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from corral.agents.formats.acp.client_requests import Block, Resource
+from corral.agents.formats.acp.client_requests import PromptBlock, Resource
 from corral.frontends.acp.failures import BAD_PARAMETERS, Refused
+from corral.model.flow import TaskImage
 
 MOST_TEXT = 10 << 20  #: bytes of a whole prompt
 
@@ -20,17 +21,19 @@ class ReadPrompt(Struct, frozen=True, kw_only=True):
     text: str  #: as the user typed it, with names in the place of files
     context: str = ""  #: contents that came with it
     files: tuple[str, ...] = ()  #: of the session's folder, relative to it
+    images: tuple[TaskImage, ...] = ()
 
     @property
     def task(self) -> str:
         return f"{self.text}\n\n{self.context}".strip() if self.context else self.text
 
 
-def read_prompt(blocks: Sequence[Block], folder: Path) -> ReadPrompt:
+def read_prompt(blocks: Sequence[PromptBlock], folder: Path) -> ReadPrompt:
     """Read a prompt; a piece that cannot be used is refused by name."""
     words: list[str] = []
     context: list[str] = []
     files: list[str] = []
+    images: list[TaskImage] = []
     for block in blocks:
         match block.type:
             case "text":
@@ -38,9 +41,11 @@ def read_prompt(blocks: Sequence[Block], folder: Path) -> ReadPrompt:
             case "resource_link":
                 words.append(_link(block, folder, files))
             case "resource" if block.resource is not None:
-                words.append(_embedded(block.resource, folder, files, context))
-            case "image" | "audio":
-                raise Refused(BAD_PARAMETERS, f"a prompt with {block.type} is not supported", "text and files are")
+                words.append(_embed(block.resource, folder, files, context))
+            case "image":
+                images.append(TaskImage(block.name or block.uri or "", block.data))
+            case "audio":
+                raise Refused(BAD_PARAMETERS, "a prompt with audio is not supported", "text, images and files are")
             case _:
                 raise Refused(BAD_PARAMETERS, f"a piece of type `{block.type[:40]}` is not supported in a prompt")
     text = "".join(words).strip()
@@ -50,10 +55,10 @@ def read_prompt(blocks: Sequence[Block], folder: Path) -> ReadPrompt:
         raise Refused(BAD_PARAMETERS, "the prompt has a NUL byte", "a prompt is plain text")
     if len(text.encode(errors="replace")) + sum(map(len, context)) > MOST_TEXT:
         raise Refused(BAD_PARAMETERS, "the prompt is longer than 10 MB", "put material into files of the repository")
-    return ReadPrompt(text=text, context="\n\n".join(context), files=tuple(dict.fromkeys(files)))
+    return ReadPrompt(text=text, context="\n\n".join(context), files=tuple(dict.fromkeys(files)), images=tuple(images))
 
 
-def _link(block: Block, folder: Path, files: list[str]) -> str:
+def _link(block: PromptBlock, folder: Path, files: list[str]) -> str:
     """Return the name by which a linked file is mentioned; one of the folder is a file of the task."""
     uri = block.uri or ""
     if (inside := _inside(uri, folder)) is not None:
@@ -65,7 +70,7 @@ def _link(block: Block, folder: Path, files: list[str]) -> str:
     return f"`{block.name}` ({uri})" if block.name and block.name != uri else uri
 
 
-def _embedded(resource: Resource, folder: Path, files: list[str], context: list[str]) -> str:
+def _embed(resource: Resource, folder: Path, files: list[str], context: list[str]) -> str:
     """Return the name by which an embedded text is mentioned; the text itself goes below the task."""
     inside = _inside(resource.uri, folder)
     shown = f"{inside}{_lines(resource.uri)}" if inside else resource.uri

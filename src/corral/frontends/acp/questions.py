@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from corral.agents.formats.acp.client_requests import ELICITATION_REPLY, PERMISSION_REPLY, ClientCapabilities
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.frontends.acp.connection import Connection, RefusedByClient
+from corral.frontends.acp.connection import EditorConnection, RefusedByClient
 from corral.frontends.acp.updates import Updates, text_content
 from corral.model import Entry, moment
 
@@ -19,7 +19,7 @@ NOT_ASKED = ("limit", "merge", "result")
 KEY = "answer"
 
 
-class Option(Struct, frozen=True):
+class FormOption(Struct, frozen=True):
     """One answer to a permission request."""
 
     id: str
@@ -31,7 +31,7 @@ class Asker:
     """Asks the user of one session; who does not answer in time has said nothing."""
 
     def __init__(
-        self, connection: Connection, updates: Updates, client: ClientCapabilities, ask_seconds: float
+        self, connection: EditorConnection, updates: Updates, client: ClientCapabilities, ask_seconds: float
     ) -> None:
         self._connection, self._updates = connection, updates
         self._client, self._seconds = client, ask_seconds
@@ -48,7 +48,7 @@ class Asker:
         """Return what the user answers; None: they did not."""
         return await (self._ask_by_form(entry) if self._has_forms else self._ask_by_permission(entry))
 
-    async def permit(self, call: str, options: Sequence[Option]) -> str | None:
+    async def permit(self, call: str, options: Sequence[FormOption]) -> str | None:
         """Ask for one of several answers about a tool call; None: there was none in time."""
         shown = [{"optionId": each.id, "name": each.name, "kind": each.kind} for each in options]
         asked: dict[str, object] = {
@@ -86,7 +86,7 @@ class Asker:
     async def _ask_by_permission(self, entry: Entry) -> str | None:
         call = f"question-{entry.id}"
         self._updates.begin_call(call, entry.text[:500], "other", "pending", [text_content(_words(entry))])
-        options = [Option(choice, choice, _kind(choice, entry)) for choice in entry.choices]
+        options = [FormOption(choice, choice, _kind(choice, entry)) for choice in entry.choices]
         try:
             answer = await self.permit(call, options)
         except asyncio.CancelledError:

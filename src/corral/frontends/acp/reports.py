@@ -1,20 +1,22 @@
-"""What a client reads of runs that are over, in a few lines of Markdown; and a stored session told again."""
+"""Ended runs in a few lines of Markdown, and a stored session replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from corral.engine.engine import Engine
+from corral.engine.views.next_steps import next_steps
 from corral.frontends import evidence_text
-from corral.frontends.acp.progress import Progress
+from corral.frontends.acp.progress import ProgressReport
 from corral.frontends.acp.updates import Updates, text_content
-from corral.frontends.cli.text import money, one_line
+from corral.frontends.text import money, one_line
 from corral.model import OPEN, Attempt, Entry, Run, winner
 from corral.model.chat import ChatRecord
 from corral.model.errors import CorralError
 
 MOST_ANSWER = 20_000  #: characters of an agent's last words
 MOST_FILES = 20
+SLASH = ("diff", "compare", "merge", "undo", "retry")  #: steps that have a slash command of the same name
 
 
 def report(engine: Engine, run: Run) -> str:
@@ -30,8 +32,16 @@ def report(engine: Engine, run: Run) -> str:
         lines += [one_line(shown.error.hint, 500)] if shown.error.hint else []
     if won:
         lines += _winner_lines(run, won)
+    lines += _next(run)
     lines += [question_line(entry) for entry in engine.inbox.entries() if entry.run == run.run]
     return "\n\n".join([*filter(None, parts), "  \n".join(lines)])
+
+
+def _next(run: Run) -> list[str]:
+    """Return what helps next, as slash commands where the editor has them."""
+    found = next_steps(run)
+    ways = [f"`/{step.action}`" for step in found.steps if step.action in SLASH]
+    return [f"{found.words}{' ' if ways else ''}{' '.join(ways)}"] if run.status not in OPEN else []
 
 
 def question_line(entry: Entry) -> str:
@@ -70,21 +80,30 @@ def _where(run: Run) -> str:
     return f" ({money(run.cost)}; {'merge: ' + run.merge.status})"
 
 
-def replay(engine: Engine, updates: Updates, record: ChatRecord) -> None:
-    """Tell a whole conversation again: each prompt, what its run did, and what became of it."""
+def replay(engine: Engine, updates: Updates, record: ChatRecord) -> int | None:
+    """Tell a whole conversation again: each prompt, what its run did, and what became of it.
+
+    Return the last event of the last run that was shown, if its end was not; None: there is nothing left to tell.
+    """
+    last: int | None = None
     for run in record.runs:
+        last = None
         try:
             found = engine.show(run)
         except CorralError as error:
             updates.say(f"Run `{run}` cannot be shown: {error}")
             continue
         updates.repeat_prompt(found.name or found.task)
-        progress = Progress(engine, updates, run)
-        progress.take(list(engine.history.events(run)))
+        progress = ProgressReport(engine, updates, run)
+        events = list(engine.history.events(run))
+        progress.take(events)
         if found.status not in OPEN:
             progress.end(found)
             updates.say(report(engine, found))
             _tell_merge(updates, found)
+        else:  # it may end at any moment
+            last = events[-1].seq if events else 0
+    return last
 
 
 def _tell_merge(updates: Updates, run: Run) -> None:

@@ -19,8 +19,8 @@ from corral.agents.formats.acp.client_requests import read_opening
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.engine.doctor import explain_machine_error
 from corral.frontends.acp import initialize, methods
-from corral.frontends.acp.client import Client
-from corral.frontends.acp.connection import MOST_LINE, TOO_LONG, Connection
+from corral.frontends.acp.client import EditorClient
+from corral.frontends.acp.connection import MOST_LINE, TOO_LONG, EditorConnection
 from corral.frontends.acp.failures import INTERNAL, INVALID, PARSE, Refused, refused_by
 from corral.frontends.acp.streams import Streams
 from corral.model.errors import CorralError, refusal_of
@@ -41,7 +41,7 @@ def serve_streams(streams: Streams, ask_seconds: float | None) -> int:
 
 async def _serve(streams: Streams, ask_seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    server = Server(Connection(streams), ask_seconds)
+    server = Server(EditorConnection(streams), ask_seconds)
     if streams.opening is not None:
         server.client.opening = read_opening(streams.opening)
     serving = loop.create_task(server.serve())
@@ -55,9 +55,9 @@ async def _serve(streams: Streams, ask_seconds: float) -> None:
 class Server:
     """One client and its sessions; nothing it sends ends the process."""
 
-    def __init__(self, connection: Connection, ask_seconds: float) -> None:
+    def __init__(self, connection: EditorConnection, ask_seconds: float) -> None:
         self.connection = connection
-        self.client = Client(connection, ask_seconds)
+        self.client = EditorClient(connection, ask_seconds)
         self.sessions = methods.Sessions(self.client)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -101,7 +101,7 @@ class Server:
             self._initialize(number, message.params)
         elif number is None:
             with contextlib.suppress(Exception):  # nobody waits for an answer
-                methods.notified(self.sessions, method, message.params)
+                methods.take_notification(self.sessions, method, message.params)
         else:
             self._answer_call(number, method, message.params)
 

@@ -9,31 +9,31 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.agents.formats.acp.client_requests import Block, OfferedServer
+from corral.agents.formats.acp.client_requests import OfferedServer, PromptBlock
 from corral.engine.engine import Engine
 from corral.frontends.acp import commands, options
-from corral.frontends.acp.client import Client
+from corral.frontends.acp.client import EditorClient
 from corral.frontends.acp.failures import INVALID, Refused
 from corral.frontends.acp.merging import MergeQuestion
 from corral.frontends.acp.prompts import ReadPrompt, read_prompt
 from corral.frontends.acp.questions import Asker
 from corral.frontends.acp.turn import FollowedRun
 from corral.frontends.acp.updates import Updates
-from corral.frontends.cli.text import one_line
+from corral.frontends.text import one_line
 from corral.model import OPEN, Request, Run
 from corral.model.agent_api import ClientServer
 from corral.model.chat import ChatRecord
-from corral.model.request import MOST_NAME
+from corral.model.run import MOST_NAME
 from corral.model.server import Ticket
 
-MOST_BEFORE = 4000  #: characters of what came before that an agent is told
+MOST_BEFORE = 4000  #: characters of the earlier conversation that an agent gets
 LABEL = "acp"  #: of runs that a session started: its id
 
 
-class Session:
+class EditorSession:
     """A session that this client has open."""
 
-    def __init__(self, client: Client, record: ChatRecord) -> None:
+    def __init__(self, client: EditorClient, record: ChatRecord) -> None:
         self._client, self.id, self.folder = client, record.id, record.folder
         self.engine: Engine = client.engine
         self.updates = Updates(client.connection, record.id)
@@ -75,7 +75,7 @@ class Session:
 
     # --- a turn
 
-    async def prompt(self, blocks: list[Block]) -> dict[str, object]:
+    async def prompt(self, blocks: list[PromptBlock]) -> dict[str, object]:
         """Answer a prompt: a command, or a run that is followed until it is over or waits."""
         if self.prompting:
             raise Refused(INVALID, "a prompt of this session is being worked on", "wait for it, cancel it, or steer it")
@@ -105,9 +105,9 @@ class Session:
     def _request(self, read: ReadPrompt) -> Request:
         record, before = self.record, self._before()
         request = self.choices().request(read.task, read.files, self.folder)
-        told = f"{_earlier(before)}\n\n{read.task}" if before else read.task
+        prompt = f"{_earlier(before)}\n\n{read.task}" if before else read.task
         base = self._base(before, record)
-        return structs.replace(request, prompt=told, base=base)
+        return structs.replace(request, prompt=prompt, base=base, images=read.images)
 
     def _before(self) -> Run | None:
         runs = self.record.runs
@@ -120,7 +120,7 @@ class Session:
         return self.engine.work.changed_by(before.run).commit
 
     async def _start(self, request: Request, title: str) -> str:
-        """Open a run and leave it to a process of its own: it goes on when this client is gone."""
+        """Open a run and leave it to a process of its own: it continues when this client is gone."""
         request = structs.replace(request, name=one_line(title, MOST_NAME), labels={LABEL: self.id})
         run = await self.engine.requests.enqueue(request, Ticket(by=self.by), self._note)
         for note in self.engine.chats.lend(run, self.servers) if self.servers else ():
@@ -202,15 +202,20 @@ class Session:
 
     # --- outside of a turn
 
-    def follow_last(self) -> None:
-        """Follow the last run where it is still at work, as after a load; nobody is asked anything."""
+    def last_event(self) -> int | None:
+        """Return the last event of the last run until now; None: it is over, or there is none."""
         runs = self.record.runs
-        if self.followed is None and runs and self.engine.history.status(runs[-1]) in OPEN:
-            self._following = asyncio.create_task(self._follow_outside(runs[-1]))
+        if not runs or self.engine.history.status(runs[-1]) not in OPEN:
+            return None
+        return max((stored.seq for stored in self.engine.history.events(runs[-1])), default=0)
 
-    async def _follow_outside(self, run: str) -> None:
-        last = max((stored.seq for stored in self.engine.history.events(run)), default=0)
-        self.followed = FollowedRun(self, run, last)
+    def follow_last(self, after: int | None) -> None:
+        """Tell what the last run does after an event, and its end; nobody is asked anything."""
+        if self.followed is None and after is not None:
+            self._following = asyncio.create_task(self._follow_outside(self.record.runs[-1], after))
+
+    async def _follow_outside(self, run: str, after: int) -> None:
+        self.followed = FollowedRun(self, run, after)
         try:
             ended = await self.followed.follow()
             if not self.followed.detached:

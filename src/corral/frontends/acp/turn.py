@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from corral.engine.engine import Engine, Watch
-from corral.frontends.acp.progress import Progress
+from corral.frontends.acp.progress import ProgressReport
 from corral.frontends.acp.questions import NOT_ASKED, Asker
 from corral.frontends.acp.reports import question_line, report
 from corral.frontends.acp.updates import Updates
@@ -36,7 +36,7 @@ class FollowedRun:
 
     def __init__(self, client: Watcher, run: str, after: int = 0) -> None:
         self._client, self._engine, self.run, self._after = client, client.engine, run, after
-        self.progress = Progress(client.engine, client.updates, run)
+        self.progress = ProgressReport(client.engine, client.updates, run)
         self._questions: dict[str, asyncio.Task[None]] = {}
         self._unanswered: set[str] = set()  # nobody answered them here
         self._given: set[str] = set()  # answered here, and being stored
@@ -50,10 +50,11 @@ class FollowedRun:
         bell = self._engine.changes()
         try:
             while True:
+                self.progress.take(self._new_events())  # before all else: an agent's words are shown at once
                 status = self._engine.history.status(self.run)
-                self.progress.take(self._new_events())
                 self._ask_and_withdraw()
                 if self.detached or status not in (*OPEN, *LEFT_TO_USER):
+                    self.progress.take(self._new_events())  # what came between the two looks
                     break
                 if not self._questions and self._is_left():
                     self.progress.take(self._new_events())

@@ -1,10 +1,10 @@
-"""What a client is told of a session: each kind of update, as it stands on the wire."""
+"""The updates that a client gets of a session, each kind as it is on the wire."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from corral.frontends.acp.connection import Connection
+from corral.frontends.acp.connection import EditorConnection
 
 Content = dict[str, object]
 
@@ -25,7 +25,7 @@ def diff_content(path: str, old: str | None, new: str) -> Content:
 class Updates:
     """The updates of one session."""
 
-    def __init__(self, connection: Connection, session: str) -> None:
+    def __init__(self, connection: EditorConnection, session: str) -> None:
         self._connection, self.session = connection, session
 
     @property

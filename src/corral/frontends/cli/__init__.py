@@ -13,8 +13,7 @@ from typing import Any, cast
 
 import click
 
-from corral.engine.doctor import explain_machine_error
-from corral.frontends.safe_text import visible
+from corral.frontends.text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
 from corral.version import describe
 
@@ -25,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write your settings and those of this repository: default agent, checks, budget."),
     "flow": ("flow", "Check, draw, run and create flow files: graphs of tasks."),
     "plan": ("plan", "Have an agent write a flow for a task; check it, and run it after your approval."),
-    "ls": ("look", "List runs, newest first."),
+    "ls": ("ls", "List runs, newest first."),
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),
     "logs": ("look", "Show what the agents of a run said and did; -f follows."),
     "watch": ("watch", "Watch a run of another process: its graph, its agents, their work and cost."),
@@ -37,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("evidence", "Verify the receipts of a run; --rerun repeats its checks."),
     "comment": ("review", "Comment on lines of what a run changed, or list its comments."),
     "revise": ("review", "Send all open comments to the agent; the result is a new attempt."),
+    "attach": ("review", "Continue by hand in the agent's own program, in its box; the result is a new attempt."),
     "rename": ("act", "Give a run a name."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "pause": ("act", "Pause a run or one of its nodes; `resume` continues it."),
@@ -61,13 +61,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "quota": ("money", "Show the quotas of agents' accounts, and when they reset."),
     "halt": ("money", "Stop everything now."),
     "code": ("code", "Run a program that calls tools, in a box of its own."),
-    "tools": ("code", "Keep programs as tools: list, add, approve, run and remove them."),
+    "tools": ("code", "Keep programs as tools: list, add, approve, run, export and remove them."),
     "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "store": ("store", "Check the store: soundness, version, size."),
-    "plugins": ("plugins", "List installed plug-ins: agents, scorers and notification channels of other packages."),
-    "agents": ("machine", "List the available agents and their properties."),
-    "doctor": ("machine", "Check what can run here, and how to fix what cannot."),
+    "plugins": (
+        "plugins",
+        "List installed plug-ins of other packages: agents, check readers, channels, scorers, tools.",
+    ),
+    "agents": ("doctor", "List the available agents and their properties."),
+    "explain": ("doctor", "Explain an agent, a role or a flow in plain words."),
+    "doctor": ("doctor", "Check what can run here, and how to fix what cannot."),
     "serve": ("serve", "Serve the HTTP API and the page; run what is queued."),
     "queue": ("queue", "Show, reorder, stop and start the queue."),
     "schedule": ("schedule", "Start tasks on a schedule, by a server."),
@@ -79,7 +83,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "machines": ("machines", "Show the machines on which attempts can run."),
     "host": ("host", "Serve engines of other machines on stdio: the far end of [machines.NAME]."),
     "export": ("look", "Print all stored data as JSON lines."),
-    "completion": ("machine", "Print the completion script for your shell."),
+    "completion": ("doctor", "Print the completion script for your shell."),
 }
 NO_TEXT = re.compile("[\ud800-\udfff]")  #: bytes of an argument that are no text
 MOST_NUMBER = 2**53  #: what JSON, SQLite and floating point hold alike
@@ -181,6 +185,8 @@ def _our_fault(error: Exception) -> int:
         Path.cwd()
     except OSError:
         return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
+    from corral.engine.doctor import explain_machine_error  # noqa: PLC0415 -- slow to load, and only errors need it
+
     if known := explain_machine_error(error):
         return complain(str(known), known.hint, known.exit_code)
     return complain(
@@ -191,7 +197,7 @@ def _our_fault(error: Exception) -> int:
 
 
 def _usage_error(error: click.ClickException) -> int:
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # who asks for nothing is told what there is
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # a bare `corral` lists the commands
         click.echo(error.format_message())
         return 0
     return complain(error.format_message(), _usage_hint(error), 2)

@@ -29,7 +29,7 @@ def acp(*, ask_seconds: float | None, setup: bool) -> int:
     if sys.stdin.isatty():
         from corral.engine.editors import NAMES  # noqa: PLC0415
 
-        click.echo("this speaks ACP, not with people; an editor starts it", err=True)
+        click.echo("this command speaks ACP on stdin and stdout; an editor starts it", err=True)
         click.echo(f"hint: corral editors NAME --write sets one up: {', '.join(NAMES)}", err=True)
     from corral.frontends.acp.start import serve  # noqa: PLC0415 -- it takes a while to load
 
@@ -39,14 +39,14 @@ def acp(*, ask_seconds: float | None, setup: bool) -> int:
 def choose_agent() -> int:
     """Show what can run here, and ask which agent is the usual one."""
     from corral.engine.engine import Engine  # noqa: PLC0415 -- an editor waits: it is loaded when it is needed
-    from corral.frontends.cli.machine import report_lines  # noqa: PLC0415
+    from corral.frontends.cli.doctor_text import report_lines  # noqa: PLC0415
 
     if not sys.stdin.isatty():
         raise BadRequest("--setup asks questions, and there is no terminal", hint="corral doctor shows the same")
     engine = Engine()
     report = asyncio.run(engine.examine())
     click.echo("\n".join(report_lines(report)))
-    names = engine.installed_agents(Path.cwd())
+    names = list(engine.installed_agents(Path.cwd()))
     if not names:
         return 1
     usual = engine.settings.load(Path.cwd()).defaults.agent

@@ -10,14 +10,14 @@ import msgspec
 
 from corral.config.paths import REPOSITORY_FILE
 from corral.engine.engine import Engine
-from corral.frontends.cli import text
+from corral.frontends import run_text
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run_argument import active_run_argument, named_run_argument, run_argument
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import OPEN, Run, document
 from corral.model.errors import BadRequest
 
@@ -44,7 +44,7 @@ def stop(run: str, *, force: bool, as_json: bool) -> int:
         asked = engine.inbox.commands(after.run)
     finally:
         engine.close()
-    click.echo(document(after).decode() if as_json else "\n".join(text.summary(after, asked)))
+    click.echo(document(after).decode() if as_json else "\n".join(run_text.summary(after, asked)))
     return 0
 
 
@@ -108,7 +108,7 @@ def condense(run: str, *, as_json: bool) -> None:
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="With --flow: value of an input.")
 @click.option("--node", metavar="NODE", help="Continue this paused node.")
 @force_option
-@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def resume(  # noqa: PLR0913 -- what Click hands over
     run: str,
@@ -151,7 +151,7 @@ def _unpause_node(run: str, node: str, *, as_json: bool) -> int:
 @click.command()
 @run_argument
 @click.argument("node", required=False)
-@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def retry(run: str, node: str | None, *, quiet: bool, as_json: bool) -> int:
     """Repeat what did not get done: NODE and all nodes after it, or all nodes that failed."""

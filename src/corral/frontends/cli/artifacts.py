@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.frontends import safe_text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run_argument import run_argument
-from corral.frontends.safe_text import patch_sink
+from corral.frontends.text import patch_sink
 from corral.model.errors import BadRequest
 
 NONE = "this run left no artifacts; a node of a flow names them: artifacts: {report: out/report.html}"
@@ -42,7 +42,7 @@ def artifacts(run: str, name: str | None, out: str | None, *, as_json: bool) -> 
         click.echo(NONE, err=True)
     else:
         rows = [(each.name, each.node, f"{each.size} B", each.sha256[:12], each.path) for each in found]
-        click.echo("\n".join(safe_text.table(("ARTIFACT", "NODE", "SIZE", "SHA256", "PATH"), rows)))
+        click.echo("\n".join(text.table(("ARTIFACT", "NODE", "SIZE", "SHA256", "PATH"), rows)))
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Ask a person whether a repository's settings may start programs: what is shown is what is trusted."""
+"""Ask a user whether a repository's settings may start programs: what is shown is what is trusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from corral.engine.engine import Engine
-from corral.frontends.cli import text
+from corral.frontends import text
 
 
 def ask_for_trust(engine: Engine, file: Path) -> None:

@@ -5,25 +5,51 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from corral.engine.programs import ProgramOrder, declarations, granted_tools, read_program, shown_record
 from corral.engine.tools import NO_EXAMPLE, NewTool, ToolView
-from corral.frontends import safe_text
+from corral.frontends import text as words
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
 from corral.model.program import Program, ProgramLimits, ProgramRecord
 
+F = TypeVar("F", bound=Callable[..., Any])
 MOST_INPUT = 4 << 20
 NONE = "no tool is kept here; keep a program: corral tools add FILE --name NAME"
 repo_option = click.option("--repo", metavar="DIR", default=".", help="Repository, or a folder in it.  [default: .]")
 tool_option = click.option("--tool", "tools", multiple=True, metavar="NAME", help="Tool to grant; repeatable.")
 input_option = click.option("--input", "given", metavar="JSON", help="Input of `main`; `-` reads it from stdin.")
+
+
+def _limits(command: F) -> F:
+    options = (
+        click.option(
+            "--calls", type=click.IntRange(0, 100_000), default=1000, show_default=True, help="Most calls of tools."
+        ),
+        click.option("--timeout", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True, help="Seconds."),
+        click.option(
+            "--cpu-seconds", type=click.IntRange(1, 3600), default=30, show_default=True, help="Processor time."
+        ),
+        click.option("--memory-mb", type=click.IntRange(16, 4096), default=128, show_default=True, help="Memory."),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def _read_limits(options: Mapping[str, Any]) -> ProgramLimits:
+    return ProgramLimits(
+        memory_mb=options["memory_mb"],
+        cpu_seconds=options["cpu_seconds"],
+        timeout_seconds=options["timeout"],
+        calls=options["calls"],
+    )
 
 
 @click.command()
@@ -33,10 +59,7 @@ input_option = click.option("--input", "given", metavar="JSON", help="Input of `
 @repo_option
 @click.option("--read", multiple=True, metavar="GLOB", help="Files it may read.  [default: by your scope]")
 @click.option("--write", multiple=True, metavar="GLOB", help="Files it may write.  [default: by your scope]")
-@click.option("--memory-mb", type=click.IntRange(16, 4096), default=128, show_default=True, help="Memory.")
-@click.option("--cpu-seconds", type=click.IntRange(1, 3600), default=30, show_default=True, help="Processor time.")
-@click.option("--timeout", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True, help="Seconds.")
-@click.option("--calls", type=click.IntRange(0, 100_000), default=1000, show_default=True, help="Most calls of tools.")
+@_limits
 @click.option("--declarations", type=click.Choice(["typescript", "python"]), help="Print types of the tools instead.")
 @json_option
 def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401
@@ -52,12 +75,7 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
     if file is None:
         raise BadRequest("name the file of a program", hint="corral code FILE --tool read_file")
     language, source = read_program(file)
-    limits = ProgramLimits(
-        memory_mb=options["memory_mb"],
-        cpu_seconds=options["cpu_seconds"],
-        timeout_seconds=options["timeout"],
-        calls=options["calls"],
-    )
+    limits = _read_limits(options)
     program = Program(name=file.name, language=language, source=source, tools=granted, limits=limits)
     order = ProgramOrder(
         program=program,
@@ -67,7 +85,7 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
         write=options["write"],
     )
     with engine() as opened:
-        record = asyncio.run(opened.programs.run(order, lambda text: click.echo(safe_text.visible(text), err=True)))
+        record = asyncio.run(opened.programs.run(order, lambda text: click.echo(words.visible(text), err=True)))
     return print_result(record, as_json=options["as_json"])
 
 
@@ -77,7 +95,9 @@ def read_input(given: str | None) -> object:
         return None
     text = sys.stdin.read(MOST_INPUT + 1) if given == "-" else given
     if len(text) > MOST_INPUT:
-        raise BadRequest(f"--input: {MOST_INPUT >> 20} MB are the most")
+        raise BadRequest(
+            f"--input: {MOST_INPUT >> 20} MB are the most", hint="read larger data from a file of the workspace"
+        )
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -91,9 +111,9 @@ def print_result(record: ProgramRecord, *, as_json: bool) -> int:
         click.echo(msgspec.json.encode(shown_record(record)).decode())
         return 0 if result.status == "done" else 1
     if result.printed:
-        click.echo(safe_text.visible(result.printed.rstrip("\n")), err=True)
+        click.echo(words.visible(result.printed.rstrip("\n")), err=True)
     if result.error:
-        click.echo(f"error: {result.error.kind}: {safe_text.visible(result.error.message)}", err=True)
+        click.echo(f"error: {result.error.kind}: {words.visible(result.error.message)}", err=True)
         return 1
     click.echo(json.dumps(result.result, indent=2, ensure_ascii=False))
     click.echo(f"{record.id}: {result.calls} calls, {result.seconds:.1f} s", err=True)
@@ -131,13 +151,16 @@ def show(name: str, repo: str, *, as_json: bool) -> None:
     rate = f", {100 * found.success_rate:.0f}% succeeded" if found.success_rate is not None else ""
     click.echo(f"{found.name} {found.version}  {found.language}, {found.place}, {_state(found)}")
     if found.description:
-        click.echo(safe_text.printable(found.description))
+        click.echo(words.printable(found.description))
     click.echo(f"tools    {', '.join(found.tools) or 'none'}")
+    most = found.limits
+    times = f"{most.cpu_seconds} s of processor, {most.timeout_seconds:g} s"
+    click.echo(f"limits   {most.memory_mb} MB, {times}, {most.calls} calls")
     click.echo(f"hash     {found.hash}")
-    click.echo(f"created  {found.created} by {safe_text.printable(found.created_by)}")
+    click.echo(f"created  {found.created} by {words.printable(found.created_by)}")
     click.echo(f"used     {found.uses} times{rate}")
     click.echo("")
-    click.echo(safe_text.visible(found.source.rstrip("\n")))
+    click.echo(words.visible(found.source.rstrip("\n")))
 
 
 @tools.command()
@@ -149,6 +172,7 @@ def show(name: str, repo: str, *, as_json: bool) -> None:
 @click.option("--input-schema", type=click.Path(path_type=Path), metavar="FILE", help="JSON Schema of its input.")
 @click.option("--output-schema", type=click.Path(path_type=Path), metavar="FILE", help="JSON Schema of its result.")
 @click.option("--example", metavar="JSON", help="Input to run it with now; the run is recorded, and replayed later.")
+@_limits
 @click.option("--user", is_flag=True, help="Keep it for yourself instead of for the repository.")
 @repo_option
 @json_option
@@ -163,6 +187,7 @@ def add(file: Path | None, name: str, repo: str, *, as_json: bool, **options: An
         input_schema=options["input_schema"],
         output_schema=options["output_schema"],
         place="user" if options["user"] else None,
+        limits=_read_limits(options),
         example=NO_EXAMPLE if options["example"] is None else read_input(options["example"]),
     )
     with engine() as opened:
@@ -193,6 +218,21 @@ def approve(name: str, repo: str, *, as_json: bool) -> None:
 
 @tools.command()
 @click.argument("name")
+@click.option("--into", type=click.Path(path_type=Path), default=".", metavar="DIR", help="Folder.  [default: .]")
+@repo_option
+@json_option
+def export(name: str, into: Path, repo: str, *, as_json: bool) -> None:
+    """Write a tool's two files into a folder: its program, and its declaration with schemas, limits and example.
+
+    In `.corral/tools` of another repository they are the same tool, to be approved there.
+    """
+    with engine() as opened:
+        files = [str(each) for each in asyncio.run(opened.tools.export(Path(repo), name, into))]
+    click.echo(msgspec.json.encode({"files": files}).decode() if as_json else "\n".join(files))
+
+
+@tools.command()
+@click.argument("name")
 @repo_option
 @json_option
 def rm(name: str, repo: str, *, as_json: bool) -> None:
@@ -203,7 +243,7 @@ def rm(name: str, repo: str, *, as_json: bool) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(safe_text.visible(text), err=True)
+    click.echo(words.visible(text), err=True)
 
 
 def _state(tool: ToolView) -> str:
@@ -228,4 +268,4 @@ def _print(found: Sequence[ToolView], *, as_json: bool) -> None:
             )
             for each in found
         ]
-        click.echo("\n".join(safe_text.table(("TOOL", "VERSION", "LANGUAGE", "PLACE", "STATE", "USED", "CALLS"), rows)))
+        click.echo("\n".join(words.table(("TOOL", "VERSION", "LANGUAGE", "PLACE", "STATE", "USED", "CALLS"), rows)))

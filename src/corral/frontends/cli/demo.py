@@ -12,10 +12,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.engine import demo_repository
+from corral import amounts
+from corral.engine import user_folders
 from corral.engine.engine import Engine
-from corral.frontends.cli import text as words
-from corral.frontends.cli.evidence import comparison
+from corral.frontends import run_text
+from corral.frontends import text as words
+from corral.frontends.cli.comparison_table import comparison_lines
 from corral.frontends.cli.foreground import display
 from corral.model import Request, Run
 from corral.model.merge import MergeRequest
@@ -47,13 +49,13 @@ def demo(*, keep: bool, as_json: bool) -> int:
 
 
 async def _play(folder: Path) -> list[Run]:
-    repository, script = await demo_repository.build(folder)
+    repository, script = await user_folders.build(folder)
     engine = Engine(folder / "state")
     click.echo(
         "The agent in this demo is scripted: no model is asked. All else is real: git, sandbox, processes, checks.\n"
     )
     click.echo("1. A repository with a bug. Its test fails on the base:\n")
-    click.echo(_indent(await demo_repository.failing_test(repository, CHECK)) + "\n")
+    click.echo(_indent(await user_folders.failing_test(repository, CHECK)) + "\n")
     click.echo(f'2. corral run "{TASK}" --check "{CHECK}" --retries 1\n')
     request = Request(
         prompt=TASK,
@@ -61,18 +63,18 @@ async def _play(folder: Path) -> list[Run]:
         agents=(f"scripted:{script}",),
         checks=(CHECK,),
         retries=1,
-        unsandboxed=True,  # these agents are our own: the best level there is will do, and is told
+        unsandboxed=True,  # these agents are our own: the best level there is will do, and is reported
     )
     with display(engine, quiet=False) as shown:
         run = await engine.execute(await engine.submit(request, shown.say), shown.hear)
-    click.echo("\n" + _indent("\n".join(words.summary(run))))
+    click.echo("\n" + _indent("\n".join(run_text.summary(run))))
     _explain(run)
     click.echo(f"4. corral diff {run.run}\n")
     patch = bytearray()
     await engine.work.diff(run.run, None, patch.extend)
     click.echo(_indent(patch.decode()) + "\n")
     click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
-    click.echo(_indent(await demo_repository.picture(repository)) + "\n")
+    click.echo(_indent(await user_folders.picture(repository)) + "\n")
     await _merge(engine, run.run, repository)
     raced = await _race(engine, repository, script.parent)
     _cost(engine)
@@ -83,39 +85,39 @@ async def _play(folder: Path) -> list[Run]:
 
 async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
     """Let three agents do the same, and look at who wins and why."""
-    names = [f"scripted:{name}" for name in demo_repository.RIVALS]
+    names = [f"scripted:{name}" for name in user_folders.RIVALS]
     click.echo(f'\n8. Three agents at once: corral run "{TASK}" --agent {",".join(names)} --check "{CHECK}"\n')
     request = Request(
         prompt=TASK,
         repo=str(repository),
-        agents=tuple(f"scripted:{scripts / name}" for name in demo_repository.RIVALS),
+        agents=tuple(f"scripted:{scripts / name}" for name in user_folders.RIVALS),
         checks=(CHECK,),
         retries=0,
         unsandboxed=True,
     )
     with display(quiet=True) as shown:
         run = await engine.execute(await engine.submit(request, shown.say), shown.hear)
-    click.echo(_indent("\n".join(comparison(engine.work.compare(run.run)))))
+    click.echo(_indent("\n".join(comparison_lines(engine.work.compare(run.run)))))
     return run
 
 
 def _cost(engine: Engine) -> None:
     found = engine.money.overview(Budget()).by("model")
-    click.echo(f"\n9. corral cost --by model: ${found.usd or 0.0:.3f}, as the scripts say; nothing was paid.\n")
-    rows = [(Path(row.key).name, f"${row.usd or 0.0:.3f}", str(row.attempts), str(row.done)) for row in found.rows]
+    click.echo(f"\n9. corral cost --by model: {amounts.usd(found.usd or 0.0)}, as the scripts say; nothing was paid.\n")
+    rows = [(Path(row.key).name, amounts.usd(row.usd or 0.0), str(row.attempts), str(row.done)) for row in found.rows]
     click.echo(_indent("\n".join(words.table(("MODEL", "COST", "ATTEMPTS", "DONE"), rows))))
 
 
 async def _merge(engine: Engine, run: str, repository: Path) -> None:
-    """Land the work, show that its files are there, and take it back."""
+    """Merge the work, show that its files are there, and take it back."""
     click.echo(f"6. corral merge {run}\n")
     record = await engine.merges.merge(MergeRequest(run=run), click.echo)
     click.echo(f"   {record.state}   {run} into {record.into}")
-    click.echo(_indent(await demo_repository.picture(repository)) + "\n")
+    click.echo(_indent(await user_folders.picture(repository)) + "\n")
     click.echo(f"7. corral undo {run}\n")
     record = await engine.merges.undo(run, repository, click.echo)
     click.echo(f"   {record.state}   {run}: {record.into} is back at {(record.before or '')[:12]}")
-    click.echo(_indent(await demo_repository.picture(repository)))
+    click.echo(_indent(await user_folders.picture(repository)))
 
 
 def _explain(run: Run) -> None:

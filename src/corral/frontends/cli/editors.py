@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from corral.engine.editors import NAMES, EditorReport, report, write
-from corral.frontends import safe_text
+from corral.frontends import text
 from corral.frontends.cli.look import json_option
 from corral.model.errors import BadRequest
 
@@ -46,7 +46,7 @@ def _list(folder: Path, *, writes: bool, as_json: bool) -> None:
         click.echo(msgspec.json.encode(found).decode())
         return
     rows = [(each.editor, _summary(each), each.what) for each in found]
-    click.echo("\n".join(safe_text.table(("EDITOR", "STATE", "WHAT CORRAL ADDS"), rows)))
+    click.echo("\n".join(text.table(("EDITOR", "STATE", "WHAT CORRAL ADDS"), rows)))
     click.echo("next     corral editors NAME --write", err=True)
 
 

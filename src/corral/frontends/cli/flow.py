@@ -12,17 +12,17 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template, template_names
-from corral.engine.planning.submit import Submission
+from corral.engine.planning.submit import RunSubmission
 from corral.engine.views import flow_pictures
 from corral.frontends.cli.flow_file import flow_request, stub_text
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import run_detached, submit
-from corral.frontends.cli.text import table
+from corral.frontends.text import table
 from corral.model import Request, Run
 from corral.model.errors import BadFlow, BadRequest
-from corral.model.request import read_labels
+from corral.model.run import read_labels
 
 F = TypeVar("F", bound=Callable[..., Any])
 STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [default: success]"
@@ -54,7 +54,7 @@ def _inputs(command: F) -> F:
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
     """Check FILE: report each mistake with its line and column, exit code 2.
 
-    They stand on stderr, a line each; with --json as a list on stdout. Without any --input, inputs may have no value.
+    They are on stderr, a line each; with --json as a list on stdout. Without any --input, inputs may have no value.
     """
     draft = not options["inputs"]  # who gives some means all of them
     try:
@@ -112,7 +112,7 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even without a working sandbox.")
 @click.option("--detach", is_flag=True, help="Queue the run and return; a server or a new process runs it.")
-@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the result.")
 @json_option
 def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Run FILE. Stop it from any terminal; `corral resume` continues it later."""
@@ -165,7 +165,7 @@ def new(name: str | None, file: str | None, *, as_json: bool) -> int:
     except FileExistsError:
         raise BadRequest(f"{target} is there already", hint=f"another name: corral flow new {name} FILE") from None
     except OSError as error:
-        raise BadRequest(f"{target}: {error.strerror}") from error
+        raise BadRequest(f"{target}: {error.strerror}", hint="name a file in a folder that exists") from error
     if as_json:
         click.echo(msgspec.json.encode({"template": name, "file": str(target)}).decode())
         return 0
@@ -182,7 +182,7 @@ def schema(*, as_json: bool) -> int:
     return 0
 
 
-def _prepare(request: Request) -> Submission:
+def _prepare(request: Request) -> RunSubmission:
     engine = Engine()
     try:
         return asyncio.run(engine.requests.prepare(request))

@@ -1,4 +1,4 @@
-"""Read a flow file that a person names."""
+"""Read a flow file that a user names."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def _text(file: str, hint: str) -> str:
             raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
         return path.read_text(encoding="utf-8")
     except UnicodeError:
-        raise BadRequest(f"{file} is not UTF-8 text") from None
+        raise BadRequest(f"{file} is not UTF-8 text", hint="save it as UTF-8") from None
     except OSError as error:
         raise BadRequest(f"{file}: {error.strerror}", hint=hint) from error

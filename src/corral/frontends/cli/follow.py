@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.engine.engine import Engine
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import engine, json_option, run_argument
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import Run, document
 from corral.model.forge import FollowRecord
 
@@ -22,7 +22,7 @@ LEAST_SECONDS = 0.1
 @click.option("--every", default="60s", metavar="TIME", help="Time between two looks.  [default: 60s]")
 @click.option("--most", type=click.IntRange(0, 20), default=3, help="Maximum number of revisions.  [default: 3]")
 @click.option("--stop", is_flag=True, help="Look after it no longer, here or by the server.")
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
 @json_option
 def follow(  # noqa: PLR0913 -- what Click hands over
     run: str, *, once: bool, every: str, most: int, stop: bool, quiet: bool, as_json: bool

@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from corral.engine.engine import Engine
-from corral.frontends.cli import text
+from corral.frontends import run_text
 from corral.frontends.cli.progress import Plain, Silent
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import OPEN, Entry, Run, document
 
 EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waiting": 3, "paused": 3}
@@ -37,8 +37,8 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
         trouble = engine.store_removed()
     finally:
         engine.close()
-    with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still
-        click.echo(document(run).decode() if as_json else "\n".join(text.summary(run, asked)))
+    with contextlib.suppress(BrokenPipeError):  # the exit code still reports the result
+        click.echo(document(run).decode() if as_json else "\n".join(run_text.summary(run, asked)))
     if trouble:
         raise trouble
     return exit_code(run)
@@ -60,7 +60,7 @@ def _wait_for_run(work: Coroutine[Any, Any, Run]) -> Run:
 
 
 def _money_question(engine: Engine, run: Run) -> Entry | None:
-    """Return the question about money that a run ended with, where somebody is there to answer it."""
+    """Return the question about money that a run ended with, where someone is there to answer it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     money = (entry for entry in engine.inbox.entries() if entry.run == run.run and entry.about == "budget")
@@ -68,12 +68,12 @@ def _money_question(engine: Engine, run: Run) -> Entry | None:
 
 
 def _ask_and_answer(engine: Engine, entry: Entry) -> bool:
-    """Ask on the terminal what stands in the inbox; return whether the run may go on."""
+    """Ask on the terminal the questions of the inbox; return whether the run may continue."""
     click.echo(f"{entry.text}\n({entry.context})", err=True)
     ways = ", ".join(entry.choices)
     said = click.prompt(f"{ways}, or an amount in USD", default=entry.default, err=True)
     answered = asyncio.run(engine.inbox.answer(entry.id, said, current_user(), here=True))
-    return answered.outcome.startswith("go on")
+    return answered.needs_resume
 
 
 def _resume_work(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:

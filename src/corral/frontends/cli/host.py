@@ -21,7 +21,7 @@ def host() -> int:
     """
     if sys.stdin.isatty():
         raise BadRequest(
-            "this speaks with a corral engine, not with people",
+            "this command speaks with a corral engine on stdin and stdout",
             hint='[machines.NAME] command = ["ssh", "NAME", "corral", "host"] in the config.toml of the engine',
         )
     return asyncio.run(run_host(home() / "host"))

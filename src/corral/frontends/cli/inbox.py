@@ -1,4 +1,4 @@
-"""`inbox`, `answer`: what waits for a person."""
+"""`inbox`, `answer`: what waits for a user."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 import click
 import msgspec
 
+from corral import amounts
 from corral.engine.engine import Engine
-from corral.frontends.cli import text as words
+from corral.frontends import text as words
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import Entry, InboxEntry
 
 
@@ -52,13 +53,15 @@ async def _give_answer(opened: Engine, number: str, text: str, *, resume: bool) 
 
 def _lines(entry: Entry) -> list[str]:
     place = ", ".join(part for part in (f"run {entry.run}", entry.attempt) if part)
-    lines = [f"{entry.id}  {entry.kind}: {entry.about}  ({place}, {words.ago(entry.created)} ago)"]
+    lines = [f"{entry.id}  {entry.kind}: {entry.about}  ({place}, {words.age(entry.created)} ago)"]
     lines += [f"   {words.printable(line)}" for line in entry.text.splitlines()]
     lines += [f"   ({words.printable(line)})" for line in entry.context.splitlines()]
     if entry.is_open:
-        left = words.seconds(max(0.0, entry.deadline - time.time()))
+        left = amounts.seconds(max(0.0, entry.deadline - time.time()))
         choices = "|".join(entry.choices) or "TEXT"
-        lines.append(f"   corral answer {entry.id} {choices}   in {left} by itself: {words.printable(entry.default)}")
+        lines.append(
+            f"   corral answer {entry.id} {choices}   without an answer in {left}: {words.printable(entry.default)}"
+        )
     else:
         answered = f"{entry.answer} (by {entry.answered_by})" if entry.answer else "taken back"
         lines.append(f"   -> {words.printable(answered)}" + (f"; {entry.outcome}" if entry.outcome else ""))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from corral import amounts
 from corral.engine.first_settings import FoundSettings, SettingsAnswers
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
@@ -51,7 +52,7 @@ def init(
         return
     click.echo(f"agent    {written.agent or 'none: corral agents lists them'}")
     click.echo(f"checks   {'; '.join(written.checks) or 'none'}")
-    click.echo(f"budget   {f'${written.budget_usd:.2f} for each task' if written.budget_usd else 'no limit'}")
+    click.echo(f"budget   {f'{amounts.usd(written.budget_usd)} for each task' if written.budget_usd else 'no limit'}")
     for file in written.files:
         click.echo(f"{file.state:<9}{file.path}")
     click.echo("next     corral doctor")

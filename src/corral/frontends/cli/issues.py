@@ -7,15 +7,15 @@ from typing import Any
 import click
 import msgspec
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.engine.engine import Engine
-from corral.engine.issue_watch import Watch
+from corral.engine.issue_watch import WatchOrder
 from corral.frontends.cli.foreground import drive
 from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import build_request
 from corral.frontends.cli.task_options import like_run
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model.forge import WatchedIssues
 
 LEAST_SECONDS = 1.0
@@ -47,7 +47,7 @@ def watch(task: str, *, issue_label: str, once: bool, every: str, as_json: bool,
     found: list[WatchedIssues] = []
 
     async def work(engine: Engine, shown: Plain) -> None:
-        wanted = Watch(request=request, label=issue_label, by=current_user(), listen=shown.hear, say=shown.say)
+        wanted = WatchOrder(request=request, label=issue_label, by=current_user(), listen=shown.hear, say=shown.say)
         if once:
             found.append(await engine.issues.look(wanted))
         else:

@@ -1,4 +1,4 @@
-"""`ls`, `show`, `logs`, `diff`, `export`: look, from any process, at runs that any process owns."""
+"""`show`, `logs`, `diff`, `export`: look, from any process, at runs that any process owns."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Unpack
 
 import click
 import msgspec
 
-from corral.frontends import run_rows
-from corral.frontends.cli import text as words
+from corral import amounts
+from corral.frontends import run_text
+from corral.frontends import text as words
 from corral.frontends.cli.run_argument import engine, list_run_ids, run_argument
-from corral.frontends.cli.text import printable
-from corral.frontends.run_filters import Filters, read_filter
-from corral.frontends.safe_text import patch_view
+from corral.frontends.text import patch_view, printable
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
@@ -24,29 +22,6 @@ from corral.model.merge import Hunks
 from corral.model.money import notional_words
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-@click.command()
-@click.option("-n", "most", type=click.IntRange(min=1), help="Maximum number of runs.  [default: 30; all with --json]")
-@click.option("--status", multiple=True, metavar="STATUS,..", help="Only runs with these statuses; repeatable.")
-@click.option(
-    "--label", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this label; repeat to require several."
-)
-@click.option("--repo", metavar="DIR", help="Only runs of this repository.")
-@click.option("--agent", metavar="NAME", help="Only runs in which this agent made an attempt.")
-@click.option("--unmerged", is_flag=True, help="Only runs whose work is not merged.")
-@click.option("--since", metavar="TIME", help="Only runs started since then: 2d, 12h, 2026-05-01.")
-@json_option
-def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
-    """List runs, newest first."""
-    with engine() as opened:
-        lines = opened.history.page(read_filter(most or (1_000_000 if as_json else run_rows.USUAL), filters))
-    if as_json:
-        click.echo(msgspec.json.encode(lines).decode())
-    elif not lines:
-        click.echo("no run fits" if any(filters.values()) else run_rows.NONE, err=True)
-    else:
-        click.echo(run_rows.run_table(lines))
 
 
 @click.command()
@@ -68,7 +43,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
         if opened.merges.needs_git(found):
-            import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
+            import asyncio  # noqa: PLC0415 -- slow to load: users call `show` often
 
             found = asyncio.run(opened.merges.add_git_state(found))
         asked = opened.inbox.commands(found.run)
@@ -76,23 +51,23 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return
-    click.echo("\n".join(words.summary(found, asked)))
+    click.echo("\n".join(run_text.summary(found, asked)))
     if found.cost.notional is True:
         click.echo(f"notional {notional_words(windows)}")
     rows = [
         (
             attempt.id,
             attempt.status,
-            words.seconds(attempt.seconds),
+            amounts.seconds(attempt.seconds),
             words.money(attempt.cost),
-            words.agent_label(attempt),
+            run_text.agent_label(attempt),
             _remark(found, attempt.id),
         )
         for node in found.nodes
         for attempt in node.attempts
     ]
     if found.comments:
-        click.echo("\n" + "\n".join(words.comment_line(each) for each in found.comments))
+        click.echo("\n" + "\n".join(run_text.comment_line(each) for each in found.comments))
     if rows:
         click.echo(
             "\n"
@@ -106,7 +81,7 @@ def _remark(run: Run, name: str) -> str:
     for node in run.nodes:
         for attempt in node.attempts:
             if attempt.id == name:
-                why = f"{attempt.error.kind}: {attempt.error.message}" if attempt.error else words.changes(attempt)
+                why = f"{attempt.error.kind}: {attempt.error.message}" if attempt.error else run_text.changes(attempt)
                 return f"winner: {node.why}" if node.winner == name else why
     return ""
 
@@ -116,10 +91,11 @@ def _remark(run: Run, name: str) -> str:
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until the run ends.")
 @click.option("--prompt", is_flag=True, help="Only the exact prompt of the last attempt.")
 @click.option("--summaries", is_flag=True, help="Only the summaries of condensed sessions, in full.")
+@click.option("--attempt", metavar="N", help="Only this attempt: its id, or its number.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
-def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool) -> None:
+def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, attempt: str | None, as_json: bool) -> None:
     """Show what the agents of a run said and did."""
-    gc.enable()  # it may go on for hours
+    gc.enable()  # it may continue for hours
     with engine() as opened:
         if prompt:
             text = opened.work.prompt(run)
@@ -130,7 +106,10 @@ def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool
             for stored in opened.history.summaries(name):
                 click.echo(_as_json(stored) if as_json else _summary(stored))
             return
+        only = opened.work.changed_by(name, attempt).id if attempt else None
         for stored in opened.history.follow(name) if follow else opened.history.events(name):
+            if only not in (None, stored.attempt):
+                continue
             text = _as_json(stored) if as_json else _as_text(stored)
             if text:
                 sys.stdout.write(text + "\n")
@@ -153,7 +132,7 @@ def _summary(stored: StoredEvent) -> str:
 
 
 def _as_text(stored: StoredEvent) -> str | None:
-    text = words.event_words(stored.event())
+    text = run_text.event_words(stored.event())
     if text is None:
         return None
     at = moment(stored.at)[11:19]
@@ -202,7 +181,7 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
         if opened.work.changed_by(run, attempt).commit is None:
             click.echo("nothing changed", err=True)
         for each in opened.review.comments(run):
-            click.echo(words.comment_line(each), err=True)
+            click.echo(run_text.comment_line(each), err=True)
 
 
 def _record(run: str | None, file: str, attempt: str | None) -> int:
@@ -245,7 +224,7 @@ def export(run: str | None, recording: str | None, attempt: str | None) -> int:
 
 
 def hunk_lines(changes: Sequence[Hunks]) -> Iterator[str]:
-    """Yield what each attempt changed; what stands before a hunk is what `corral merge --take` calls it."""
+    """Yield what each attempt changed; what is before a hunk is what `corral merge --take` calls it."""
     for change in changes:
         yield f"attempt {change.attempt} ({change.agent})"
         for file in change.files:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import click
 import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.machine_reports import MachineReport
-from corral.frontends import safe_text
+from corral.frontends import text
 from corral.frontends.cli.look import json_option
 
 NONE = 'no machine is set up; [machines.NAME] command = ["ssh", "NAME", "corral", "host"] in your config.toml makes one'
@@ -35,10 +36,10 @@ def list_(*, as_json: bool) -> None:
     if not found:
         click.echo(NONE, err=True)
         return
-    click.echo("\n".join(safe_text.table(HEAD, [_row(each) for each in found])))
+    click.echo("\n".join(text.table(HEAD, [_row(each) for each in found])))
     for each in found:
         if each.error:
-            click.echo(safe_text.visible(f"{each.name}: {each.error}"), err=True)
+            click.echo(text.visible(f"{each.name}: {each.error}"), err=True)
 
 
 @machines.command()
@@ -52,7 +53,7 @@ def check(name: str | None, *, as_json: bool) -> int:
     elif not found:
         click.echo(NONE, err=True)
     for each in found if not as_json else ():
-        click.echo("\n".join(safe_text.visible(line) for line in _lines(each)))
+        click.echo("\n".join(text.visible(line) for line in _lines(each)))
     return 0 if all(each.ok for each in found) else 1
 
 
@@ -77,11 +78,24 @@ def _row(each: MachineReport) -> tuple[str, ...]:
     )
 
 
+def _offer_words(counted: Mapping[str, float], labelled: Mapping[str, str]) -> str:
+    """Return what a node of a cluster offers, without what Ray counts for itself."""
+    resources = {key: value for key, value in counted.items() if not key.startswith(("node:", "object_store"))}
+    labels = {key: value for key, value in labelled.items() if not key.startswith("ray.io/")}
+    found = [f"{key} = {value:g}" for key, value in resources.items()] + [
+        f"{key}={value}" for key, value in labels.items()
+    ]
+    return ", ".join(found) or "nothing counted"
+
+
 def _lines(each: MachineReport) -> list[str]:
     found = [f"{each.name}: {'ready' if each.ok else each.error}"]
     if each.hint:
         found.append(f"  hint      {each.hint}")
-    if each.reachable:
+    if each.ray and each.reachable:
+        found.append(f"  cluster   {each.python} at {each.ray}, {len(each.nodes)} nodes")
+        found += [f"  node      {node.name}: {_offer_words(node.resources, node.labels)}" for node in each.nodes]
+    elif each.reachable:
         found += [
             f"  corral    {each.version}, Python {each.python}, {each.platform} {each.arch}",
             f"  sandbox   {each.sandbox}" + (f" ({each.sandbox_reason})" if each.sandbox_reason else ""),

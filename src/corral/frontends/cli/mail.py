@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option, run_argument
 
 

@@ -18,7 +18,7 @@ def mcp() -> int:
     Claude Code: claude mcp add corral -- corral mcp
     """
     if sys.stdin.isatty():
-        click.echo("this speaks MCP, not with people; e.g.: claude mcp add corral -- corral mcp", err=True)
+        click.echo("this command speaks MCP on stdin and stdout; e.g.: claude mcp add corral -- corral mcp", err=True)
     from corral.frontends.mcp.stdio import serve_stdio  # noqa: PLC0415 -- the protocol takes a while to load
 
     gc.enable()

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from corral.engine.memory import FactView
-from corral.frontends import safe_text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
 
@@ -53,10 +53,10 @@ def show(fact: str, repo: str, *, as_json: bool) -> None:
         return
     click.echo(found.text)
     click.echo(f"state    {_state(found)}")
-    click.echo(f"source   {found.source}, {safe_text.ago(found.created)} ago")
+    click.echo(f"source   {found.source}, {text.age(found.created)} ago")
     if found.files:
-        click.echo(f"files    {safe_text.printable(', '.join(found.files))}")
-    last = f", last {safe_text.ago(found.last_used)} ago" if found.last_used else ""
+        click.echo(f"files    {text.printable(', '.join(found.files))}")
+    last = f", last {text.age(found.last_used)} ago" if found.last_used else ""
     click.echo(f"used     {found.used} times{last}; confirmed {found.confirmed} times")
 
 
@@ -130,7 +130,7 @@ def _print(facts: Sequence[FactView], *, as_json: bool, none: str = "") -> None:
         click.echo(none, err=True)
     else:
         rows = [(fact.id, _state(fact), str(fact.used), fact.source, _words(fact)) for fact in facts]
-        click.echo("\n".join(safe_text.table(("FACT", "STATE", "USED", "SOURCE", "TEXT"), rows)))
+        click.echo("\n".join(text.table(("FACT", "STATE", "USED", "SOURCE", "TEXT"), rows)))
 
 
 def _state(fact: FactView) -> str:

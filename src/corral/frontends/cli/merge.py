@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -13,10 +14,11 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.merge import pick_files
-from corral.frontends.cli import text as words
+from corral.frontends import run_text
+from corral.frontends import text as words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run_argument import newest_here
-from corral.frontends.safe_text import patch_sink
+from corral.frontends.text import patch_sink
 from corral.model import document
 from corral.model.errors import BadRequest
 from corral.model.merge import STRATEGIES, Conflict, FilePick, MergeRecord, MergeRequest, Preview, Strategy
@@ -37,7 +39,7 @@ def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 
 
 def _parts(values: tuple[str, ...]) -> Iterator[str]:
-    """Split at commas, but for those that stand before an equals sign: `a.py#1,3=claude,b.py=codex` are two."""
+    """Split at commas, but for those that are before an equals sign: `a.py#1,3=claude,b.py=codex` are two."""
     for text in values:
         held = ""
         for part in text.split(","):
@@ -106,12 +108,12 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
             return 0
         if preview or request.strategy == "manual":
             return _preview(asyncio.run(opened.merges.preview(request)), as_json=as_json)
-        sink = patch_sink()
+        sink, asked = patch_sink(), time.time()
         record = asyncio.run(opened.merges.merge(request, _talk, sink))
         if request.strategy == "patch":
             sys.stdout.flush()
             return 0
-        return _print_result(opened, record, as_json=as_json)
+        return _print_result(opened, record, as_json=as_json, was_there=record.at < asked)
 
 
 def _queue(runs: tuple[str, ...], request: MergeRequest, *, as_json: bool) -> int:
@@ -120,8 +122,8 @@ def _queue(runs: tuple[str, ...], request: MergeRequest, *, as_json: bool) -> in
     if as_json:
         click.echo(msgspec.json.encode(record).decode())
     else:
-        for run in record.landed:
-            click.echo(f"landed   {run} on {record.into}")
+        for run in record.merged:
+            click.echo(f"merged   {run} into {record.into}")
         for run, why in record.lost:
             click.echo(f"left out {run}: {why}")
     return 1 if record.lost else 0
@@ -164,11 +166,11 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     if found.is_clean and any(place.trouble for place in found.checkouts):
         click.echo("next     commit or stash what is there, or: corral merge --autostash")
         return 2
-    click.echo("clean    nothing stands against it" if found.is_clean else f"next     {_ways(found.run)}")
+    click.echo("clean    nothing prevents it" if found.is_clean else f"next     {_ways(found.run)}")
     return 0 if found.is_clean else 3
 
 
-def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
+def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool, was_there: bool) -> int:
     code = 3 if record.state == "conflict" else 0
     if as_json:
         click.echo(document(opened.show(record.run)).decode())
@@ -179,19 +181,21 @@ def _print_result(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
         _conflicts(record.conflicts)
         click.echo(f"next     {_ways(record.run)}")
         return code
-    if record.before == record.after:
+    if record.before == record.after or was_there:
         click.echo(f"nothing  {record.into} has the work of {record.run} already")
+        if record.url:
+            click.echo(f"see      {record.url}")
         return code
-    click.echo(_merged(record))
+    click.echo(_merge_line(record))
     if record.checks:
-        click.echo("checks   " + "; ".join(words.check_words(check) for check in record.checks))
+        click.echo("checks   " + "; ".join(run_text.check_words(check) for check in record.checks))
     if record.url:
         click.echo(f"see      {record.url}")
     click.echo(f"next     corral undo {record.run}")
     return code
 
 
-def _merged(record: MergeRecord) -> str:
+def _merge_line(record: MergeRecord) -> str:
     if record.strategy == "apply":
         return f"applied  {record.run} to {record.checkouts[0]}, on {record.into}: not committed"
     before, after = (record.before or "nothing")[:12], (record.after or "")[:12]
@@ -206,7 +210,7 @@ def _conflicts(conflicts: tuple[Conflict, ...]) -> None:
 
 
 def _ways(run: str) -> str:
-    return f"corral merge {run} --resolve FILE=ours|theirs|base|PATH   --resolve-with AGENT   --abort"
+    return f"corral inbox   corral merge {run} --resolve FILE=ours|theirs|base|PATH   --resolve-with AGENT   --abort"
 
 
 @click.command()

@@ -14,10 +14,11 @@ from typing import Any, cast, get_args
 import click
 import msgspec
 
+from corral import amounts
 from corral.engine.budget import money
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import moment
 from corral.model.flow import known_as
 from corral.model.money import By, CostTable, HaltReport, Limit, LimitStatus, Quota, QuotaWindow, Window, notional_words
@@ -63,7 +64,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
             gone = opened.money.reset(agent, place, current_user(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
             for kept in () if whole else opened.money.ceilings():
-                click.echo(f"the ceiling of ${kept:.2f} stays: corral budget reset --all", err=True)
+                click.echo(f"the ceiling of {amounts.usd(kept)} stays: corral budget reset --all", err=True)
         for run in opened.inbox.over_budget() if action != "show" else ():
             click.echo(f"run {run} was stopped by a budget; where there is room now: corral resume {run}", err=True)
         settings = opened.settings.load(Path()).budget
@@ -74,8 +75,8 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         click.echo(msgspec.json.encode(_budget_document(found, spent, zone)).decode())
         return
     for window, (paid, held) in spent.items():
-        held_words = f", ${held:.2f} reserved for agents at work and unknown cost" if held else ""
-        click.echo(f"this {window:5}  ${paid:.2f} spent{held_words}  ({zone})")
+        held_words = f", {amounts.usd(held)} reserved for agents at work and unknown cost" if held else ""
+        click.echo(f"this {window:5}  {amounts.usd(paid)} spent{held_words}  ({zone})")
     if found:
         click.echo(
             "\n"
@@ -167,8 +168,8 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
     rows = [
         (
             text.one_line(row.key, 40),
-            f"${row.usd:.2f}",
-            f"${row.reserved_usd:.2f}" if row.reserved_usd else "-",
+            amounts.usd(row.usd),
+            amounts.usd(row.reserved_usd) if row.reserved_usd else "-",
             f"{row.tokens}",
             f"{row.attempts}",
             f"{row.done}",
@@ -180,12 +181,14 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
     known = f" ({found.source})" if found.source != "unknown" else ""
     lines.append(f"\n{text.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
     if found.notional_usd:
-        lines.append(f"${found.notional_usd:.2f} of it is notional: {notional_words(windows)}")
+        lines.append(f"{amounts.usd(found.notional_usd)} of it is notional: {notional_words(windows)}")
     unknown = sum(row.unknown for row in found.rows)
     if unknown:
         lines.append(f"attempts of unknown cost: {unknown}; what is reserved for them counts against limits")
     if found.saved_usd is not None:
-        lines.append(f"about ${found.saved_usd:.2f} less than the same tokens of {found.saved_against} would have cost")
+        lines.append(
+            f"about {amounts.usd(found.saved_usd)} less than the same tokens of {found.saved_against} would have cost"
+        )
     return lines
 
 
@@ -210,12 +213,12 @@ def _quota_rows(each: Quota) -> list[tuple[str, ...]]:
     if each.times:
         back = each.cooling_until or each.until
         now = "limited" if each.cooling_until else "may be asked"
-        at = text.moment(back) if back else "it did not say"
-        rows.append((name, now, at, text.ago(each.at), f"{each.times}", each.message))
+        at = text.local_time(back) if back else "it did not say"
+        rows.append((name, now, at, text.age(each.at), f"{each.times}", each.message))
     for window in each.windows:
-        resets = text.moment(window.resets) if window.resets else "-"
+        resets = text.local_time(window.resets) if window.resets else "-"
         used = "-" if window.used is None else f"{100 * window.used:.0f} % used"
-        rows.append((name, used, resets, text.ago(window.at), "-", f"window: {window.name}"))
+        rows.append((name, used, resets, text.age(window.at), "-", f"window: {window.name}"))
     return rows
 
 
@@ -269,4 +272,4 @@ def _halt_lines(report: HaltReport) -> list[str]:
 
 
 def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
+    return f"{amounts.count(count, 'run')}"

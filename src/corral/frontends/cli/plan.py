@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.planner import MOST_NODES, NODES, PlannedFlow, PlanOrder, shown_plan
-from corral.frontends import safe_text
+from corral.frontends import text as words
 from corral.frontends.cli.foreground import drive, exit_code, in_foreground
 from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import submit
 from corral.model import Run
 from corral.model.errors import BadRequest
+from corral.model.flow import Parallelism
 
 
 @click.command()
@@ -26,7 +27,7 @@ from corral.model.errors import BadRequest
 @click.option("--most", type=click.IntRange(1, MOST_NODES), default=NODES, show_default=True, help="Most nodes.")
 @click.option(
     "--parallelism",
-    type=click.Choice(["sequential", "balanced", "maximal"]),
+    type=click.Choice(get_args(Parallelism)),
     default="balanced",
     show_default=True,
     help="How much runs side by side.",
@@ -39,7 +40,7 @@ from corral.model.errors import BadRequest
 @click.option("--yes", is_flag=True, help="With --run: approve it now.")
 @click.option("--repo", default=".", metavar="DIR", help="Repository, or a folder in it.  [default: .]")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
-@click.option("--quiet", is_flag=True, help="Print no progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
 @json_option
 def plan(task: str, *, out: str | None, start: bool, yes: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Have an agent write a flow for TASK: it studies the repository and changes nothing.
@@ -100,8 +101,8 @@ def _write(file: Path, text: str) -> None:
 def _explain(planned: PlannedFlow) -> None:
     """Say on stderr what the plan is; the planner's own words are shown as text, whatever they are."""
     lines = [*planned.graph, ""]
-    lines += [f"{name}: {safe_text.printable(' '.join(text.split()))}" for name, text in planned.reasons.items()]
-    lines += [f"warning: {safe_text.printable(' '.join(each.split()))}" for each in planned.warnings]
+    lines += [f"{name}: {words.printable(' '.join(text.split()))}" for name, text in planned.reasons.items()]
+    lines += [f"warning: {words.printable(' '.join(each.split()))}" for each in planned.warnings]
     if planned.confidence is not None:
         lines.append(f"confidence of the planner: {planned.confidence:.0%}")
     lines += planned.estimate.lines() if planned.estimate else []

@@ -8,11 +8,17 @@ import click
 import msgspec
 from msgspec import Struct
 
-from corral.frontends import safe_text
+from corral.frontends import text
 from corral.frontends.cli.look import json_option
 
 #: Entry point group -> what a plug-in of it is.
-GROUPS = {"corral.agents": "agent", "corral.scorers": "scorer", "corral.notifiers": "notifier"}
+GROUPS = {
+    "corral.agents": "agent",
+    "corral.check_readers": "check reader",
+    "corral.notifiers": "notifier",
+    "corral.scorers": "scorer",
+    "corral.tools": "tool",
+}
 NONE = f"no plug-in is installed; a package brings one by the entry points {', '.join(GROUPS)}"
 
 
@@ -54,7 +60,7 @@ def _problem(point: metadata.EntryPoint) -> str | None:
 
 @click.group()
 def plugins() -> None:
-    """List installed plug-ins: agents, scorers and notification channels of other packages."""
+    """List installed plug-ins: agents, check readers, notification channels, scorers and tools of other packages."""
 
 
 @plugins.command("ls")
@@ -71,4 +77,4 @@ def list_(*, as_json: bool) -> None:
             (each.kind, each.name, f"{each.package or '-'} {each.version or ''}".strip(), each.problem or each.object)
             for each in found
         ]
-        click.echo("\n".join(safe_text.table(("KIND", "NAME", "PACKAGE", "OBJECT, OR WHAT IS WRONG"), rows)))
+        click.echo("\n".join(text.table(("KIND", "NAME", "PACKAGE", "OBJECT, OR WHAT IS WRONG"), rows)))

@@ -1,4 +1,4 @@
-"""What a person sees while agents work: a few plain lines on stderr; on a terminal a live view instead."""
+"""What a user sees while agents work: a few plain lines on stderr; on a terminal a live view instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import click
 
 from corral.engine.views import flow_pictures
 from corral.engine.views.flow_pictures import Board
-from corral.frontends.cli import text as words
+from corral.frontends import run_text
+from corral.frontends import text as words
 from corral.model import Status
 from corral.model.events import Checked, Event, Mailed, Noted, Reported, RunEvent, StatusChanged, UserAsked
 from corral.model.flow import Flow
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Plain:
     """For pipes, logs and CI: only what changes the picture, one line each, no control codes."""
 
-    patient = False  #: somebody is there who may answer what is asked
+    patient = False  #: someone is there who may answer what is asked
 
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine  #: who knows what the run is that is heard of
@@ -37,10 +38,10 @@ class Plain:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        """Plain lines leave nothing to put back."""
 
     def say(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # whoever read this may have left; the work goes on
+        with contextlib.suppress(OSError, ValueError):  # the reader may be gone; the work continues
             click.echo(text, err=True)
 
     def draw(self, flow: Flow) -> None:
@@ -58,7 +59,7 @@ class Plain:
         self.board_of(heard.run).hear(heard, at)
 
     def settle(self, states: Mapping[str, Status]) -> None:
-        """Take over how nodes stand: parts of a run may have been begun anew since what was recalled."""
+        """Take over the state of nodes: parts of a run may have been begun anew since what was recalled."""
         if self.board:
             for node, status in states.items():
                 self.board.know(node, status)
@@ -85,13 +86,13 @@ class Silent(Plain):
     """For --quiet and --json."""
 
     def say(self, text: str) -> None:
-        pass
+        """Print nothing."""
 
     def recall(self, heard: RunEvent, at: float) -> None:
-        pass
+        """Print nothing."""
 
     def hear(self, heard: RunEvent) -> None:
-        pass
+        """Print nothing."""
 
 
 def with_speaker(heard: RunEvent, board: Board, text: str) -> str:
@@ -107,5 +108,5 @@ def speaker(heard: RunEvent, board: Board) -> str:
 
 
 def headline(event: Event, width: int) -> str:
-    lines = (words.event_words(event) or "").splitlines()
+    lines = (run_text.event_words(event) or "").splitlines()
     return words.one_line(lines[0], width) if lines else ""

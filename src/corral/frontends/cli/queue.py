@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run_argument import named_run_argument
 from corral.model.server import QueueState
@@ -34,7 +34,7 @@ def go() -> None:
     """Start queued runs again."""
     with engine() as opened:
         opened.queue.hold(held=False)
-    click.echo("the queue goes on")
+    click.echo("the queue continues")
 
 
 @queue.command("at-once")
@@ -66,7 +66,7 @@ def _show(state: QueueState, *, as_json: bool) -> None:
     if not state.waiting:
         click.echo("nothing waits in the queue", err=True)
     else:
-        rows = [(each.run, str(each.priority), text.ago(each.at), each.by) for each in state.waiting]
+        rows = [(each.run, str(each.priority), text.age(each.at), each.by) for each in state.waiting]
         click.echo("\n".join(text.table(("RUN", "PRIORITY", "AGE", "BY"), rows)))
     if state.held:
         click.echo("the queue is held: corral queue go", err=True)

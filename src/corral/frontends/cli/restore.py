@@ -7,7 +7,7 @@ import asyncio
 import click
 import msgspec
 
-from corral.frontends.cli import text
+from corral.frontends import run_text, text
 from corral.frontends.cli.look import engine, json_option, run_argument
 
 
@@ -36,7 +36,7 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     else:
         click.echo(f"restored {restored.attempt} {restored.at}: branch {restored.branch}")
     if not as_json:
-        for line in text.uncollected_lines(restored.not_collected, restored.workspace):
+        for line in run_text.uncollected_lines(restored.not_collected, restored.workspace):
             click.echo(line, err=True)
 
 
@@ -84,16 +84,21 @@ def open_(run: str, attempt: str | None, *, as_json: bool) -> None:
 )
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Remove all but the newest N.")
 @click.option("--disk", metavar="SIZE", help="Remove the oldest until workspaces and logs take less: 500MB, 5GB.")
+@click.option("--merged", "merged_only", is_flag=True, help="Leave attempts alone whose work no branch has.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @json_option
-def clean(*, older: str | None, keep: int | None, disk: str | None, dry_run: bool, as_json: bool) -> None:
+def clean(
+    *, older: str | None, keep: int | None, disk: str | None, merged_only: bool, dry_run: bool, as_json: bool
+) -> None:
     """Remove workspaces, logs, branches, refs and messages of ended runs; keep their results.
 
     Corral never just deletes work that no branch has: a hidden ref keeps it for 30 more days, for `corral restore`.
-    It recognises merged work, also squashed or rebased.
+    It recognises merged work, also squashed or rebased. `[clean]` of your settings has a server clean by itself.
     """
     with engine() as opened:
-        cleaned = asyncio.run(opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run))
+        cleaned = asyncio.run(
+            opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run, merged_only=merged_only)
+        )
     if as_json:
         click.echo(msgspec.json.encode(cleaned).decode())
         return

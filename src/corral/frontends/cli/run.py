@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -10,18 +11,20 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from corral import amounts
 from corral.engine.engine import Engine
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import Level, Request, Run, document
 from corral.model.errors import BadRequest, Untrusted
-from corral.model.flow import RunStrategy, Select, TaskType
-from corral.model.request import read_labels
+from corral.model.flow import RunStrategy, Select, TaskImage, TaskType
+from corral.model.run import read_labels
 from corral.model.server import Ticket
 
 MOST_ARGUMENT = 100_000
+MOST_IMAGE_READ = 6 << 20  #: bytes; one that has more is refused
 
 
 @click.command()
@@ -65,6 +68,7 @@ MOST_ARGUMENT = 100_000
     help="Folder of checks that the agent never sees: added to its work, path by path, for another check.",
 )
 @click.option("--type", "type_", type=click.Choice(get_args(TaskType)), help="Type of task; `test` may change tests.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="Image for the agent; repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="File that the task is about; repeatable.")
 @click.option("--role", metavar="NAME", help="Role: developer, reviewer, architect, or your own.")
 @click.option("--skill", "skills", multiple=True, metavar="NAME", help="Skill (SKILL.md); repeatable.")
@@ -127,7 +131,7 @@ MOST_ARGUMENT = 100_000
     help="Priority in the queue; higher is sooner.  [default: 0]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print only the run document, as JSON.")
-@click.option("--quiet", is_flag=True, help="Print no progress, only the result.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the result.")
 def run(
     task: str,
     *,
@@ -158,7 +162,8 @@ def run(
         if usual := engine.money.usual_cost(name):
             low, middle, high = usual
             shown.say(
-                f"attempts like this cost ${low:.2f} to ${high:.2f} here before, half of them ${middle:.2f} or less"
+                f"attempts like this cost {amounts.usd(low)} to {amounts.usd(high)} here before, "
+                f"half of them {amounts.usd(middle)} or less"
             )
         if why := engine.history.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
@@ -174,16 +179,27 @@ def build_request(
     tasks_file: str | None,
     type_: str | None,
     labels: tuple[str, ...],
+    images: tuple[str, ...] = (),
     **options: Any,  # noqa: ANN401 -- what Click hands over
 ) -> Request:
-    """Put what a person typed into a request."""
+    """Put what a user typed into a request."""
     if task == "-":
         task = sys.stdin.buffer.read().decode(errors="replace")
     elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
     more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
-    return Request(prompt=task, tasks=more, type=type_, labels=read_labels(labels), **options)  # type: ignore[arg-type]
+    shown = tuple(_image(Path(name)) for name in images)
+    return Request(prompt=task, tasks=more, type=type_, labels=read_labels(labels), images=shown, **options)  # type: ignore[arg-type]
+
+
+def _image(file: Path) -> TaskImage:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MOST_IMAGE_READ)
+    except OSError as error:
+        raise BadRequest(f"--image {file}: {error.strerror or error}", hint="a PNG, JPEG, GIF or WebP file") from error
+    return TaskImage(file.name, base64.b64encode(content).decode())
 
 
 def _tasks_of(file: Path) -> list[str]:
@@ -191,7 +207,10 @@ def _tasks_of(file: Path) -> list[str]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise BadRequest(f"--tasks {file}: {getattr(error, 'strerror', None) or error}") from error
+        raise BadRequest(
+            f"--tasks {file}: {getattr(error, 'strerror', None) or error}",
+            hint="a file with one task a line, or - for stdin",
+        ) from error
     if text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text, type=list[str])

@@ -10,11 +10,11 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.queue.rows import ScheduleRow, schedule_row
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import leave_to_background, say
 from corral.frontends.cli.task_options import FEW, add_switches, like_run, stored_request, warn_if_alone, what
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model.errors import Conflicting
 from corral.model.server import ScheduleRecord
 
@@ -56,7 +56,7 @@ def list_(*, as_json: bool) -> None:
 
 @like_run
 @schedule.command("add")
-@click.argument("name")
+@click.argument("called", metavar="NAME")
 @click.argument("cron")
 @click.argument("task", required=False, default="")
 @click.option("--zone", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin.  [default: UTC]")
@@ -65,7 +65,7 @@ def list_(*, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Replace an existing schedule of this name.")
 @json_option
 def add(  # noqa: PLR0913 -- what Click hands over
-    name: str,
+    called: str,
     cron: str,
     task: str,
     *,
@@ -78,14 +78,14 @@ def add(  # noqa: PLR0913 -- what Click hands over
 ) -> None:
     """Start TASK whenever the clock matches CRON: "0 3 * * mon-fri", @hourly, @daily, @weekly, @monthly.
 
-    What is to be done is said as to `corral run`, and checked now. TASK `-` is read from stdin.
+    The options of the task are those of `corral run`; they are checked now. TASK `-` is read from stdin.
     """
     with engine() as opened:
         known = {record.name for record, _ in opened.automation.all()}
-        if name in known and not replace:
-            raise Conflicting(f"a schedule is called `{name}` already", hint="another name, or --replace")
+        if called in known and not replace:
+            raise Conflicting(f"a schedule is called `{called}` already", hint="another name, or --replace")
         record = ScheduleRecord(
-            name=name,
+            name=called,
             cron=cron,
             zone=zone,
             request=stored_request(opened, task, **options),
@@ -94,8 +94,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
             per_day=per_day,
         )
         asyncio.run(opened.automation.put(record))
-        row, words = _state(opened, name)
-        click.echo(msgspec.json.encode(row).decode() if as_json else f"{name}: {words}")
+        row, words = _state(opened, called)
+        click.echo(msgspec.json.encode(row).decode() if as_json else f"{called}: {words}")
         warn_if_alone(opened)
 
 
@@ -114,7 +114,7 @@ def _state(opened: Engine, name: str) -> tuple[ScheduleRow, str]:
 
 
 def _next(at: float | None) -> str:
-    return "paused" if at is None else text.moment(at)
+    return "paused" if at is None else text.local_time(at)
 
 
 add_switches(

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from corral.config.paths import is_folder
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.model.errors import BadRequest
 from corral.model.server import SCOPES
@@ -119,7 +119,7 @@ def _roots(named: tuple[str, ...]) -> tuple[Path, ...]:
     for name in named or (".",):
         folder = Path(name).expanduser().resolve()
         if not is_folder(folder):
-            raise BadRequest(f"--root {name}: there is no such folder")
+            raise BadRequest(f"--root {name}: there is no such folder", hint="name a folder that exists")
         found.append(folder if named else _top(folder))
     return tuple(found)
 
@@ -170,14 +170,14 @@ def list_(*, as_json: bool) -> None:
         click.echo(msgspec.json.encode(found).decode())
         return
     rows = [
-        (each.id, each.name, ",".join(each.scopes), text.ago(each.created), _last_used(each.used), _state(each.revoked))
+        (each.id, each.name, ",".join(each.scopes), text.age(each.created), _last_used(each.used), _state(each.revoked))
         for each in found
     ]
     click.echo("\n".join(text.table(("TOKEN", "NAME", "SCOPES", "AGE", "USED", "STATE"), rows)))
 
 
 def _last_used(at: float | None) -> str:
-    return "never" if at is None else f"{text.ago(at)} ago" if time.time() - at > 60 else "just now"
+    return "never" if at is None else f"{text.age(at)} ago" if time.time() - at > 60 else "just now"
 
 
 def _state(revoked: float | None) -> str:

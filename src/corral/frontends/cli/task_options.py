@@ -30,7 +30,7 @@ FLOW = (
 )
 
 
-class Automation(Protocol):
+class AutomationList(Protocol):
     """What schedules and triggers have in common."""
 
     def drop(self, name: str) -> None: ...
@@ -38,7 +38,7 @@ class Automation(Protocol):
     async def enable(self, name: str, *, enabled: bool) -> None: ...
 
 
-Room = Callable[[Engine], Automation]
+Room = Callable[[Engine], AutomationList]
 State = Callable[[Engine, str], tuple[Struct, str]]  #: its row, and its state in words
 
 

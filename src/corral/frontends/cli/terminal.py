@@ -1,27 +1,34 @@
-"""The live view on a terminal: agents' words scroll by, below them stands the graph."""
+"""The live view on a terminal: agents' words scroll by, below them is the graph."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import re
 import sys
+import termios
 import threading
 import time
+import tty
 import zlib
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from corral import amounts
 from corral.engine.views.flow_pictures import SIGNS, Board, BoardAttempt, BoardRow
-from corral.frontends.cli import text as words
+from corral.frontends import text as words
 from corral.frontends.cli.progress import Plain, headline, speaker
-from corral.frontends.safe_text import Drawing, visible
-from corral.model import Status
+from corral.frontends.text import Drawing, visible
+from corral.frontends.user_name import current_user
+from corral.model import Entry, Status
+from corral.model.errors import CorralError
 from corral.model.events import (
     CalledTool,
     Checked,
@@ -65,7 +72,7 @@ def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds:
     lines = [(_line(row, min(longest, width // 3), now), STYLES.get(row.state, "dim")) for row in shown]
     if left:
         lines.append((f"      and {len(left)} more: {_count(left)}", "dim"))
-    lines.append((f"{_count(rows, ALWAYS)}  ${spent:.2f}  {words.seconds(seconds)}", "bold"))
+    lines.append((f"{_count(rows, ALWAYS)}  {amounts.usd(spent)}  {amounts.seconds(seconds)}", "bold"))
     return [(words.cut(text, width), style) for text, style in lines]
 
 
@@ -92,7 +99,7 @@ def _line(row: BoardRow, wide: int, now: float) -> str:
     head = f"{row.layer:>3} {sign} {words.one_line(row.node, wide):<{wide}}  "
     if row.working:
         return head + _work(row.working, row, now)
-    parts = [row.state, "" if row.seconds is None else words.seconds(row.seconds), _usd(row.usd)]
+    parts = [row.state, "" if row.seconds is None else amounts.seconds(row.seconds), _usd(row.usd)]
     return head + "  ".join(filter(None, [*parts, row.why]))
 
 
@@ -100,31 +107,113 @@ def _work(working: BoardAttempt, row: BoardRow, now: float) -> str:
     count = len(working.files)
     doing = working.waits or working.doing
     if row.state == "stale":
-        limit = words.seconds(working.idle_seconds)
-        doing = f"silent for {words.seconds(working.silent(now))} of {limit}: {doing}"
+        limit = amounts.seconds(working.idle_seconds)
+        doing = f"silent for {amounts.seconds(working.silent(now))} of {limit}: {doing}"
     parts = [
         row.state,
         working.who,
-        words.seconds(max(0.0, now - working.started)),
+        amounts.seconds(max(0.0, now - working.started)),
         _usd(working.usd),
-        f"{count} file{'' if count == 1 else 's'}" if count else "",
+        f"{amounts.count(count, 'file')}" if count else "",
         doing,
     ]
     return "  ".join(filter(None, parts))
 
 
 def _usd(value: float | None) -> str:
-    return f"${value:.2f}" if value else ""
+    return amounts.usd(value) if value else ""
 
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
+ESCAPES = re.compile(r"\x1b(?:[\[O][0-9;]*[A-Za-z~])?")  #: of arrows and other keys: they are no text
+MOST_TYPED = 1000
 SHARE = 20  #: to draw and to ask for money takes at most a part of the time: one in so many
 
 
+class TypedAnswers:
+    """What a user types while agents work: never echoed into the view, sent as the answer to what waits."""
+
+    def __init__(self, engine: Engine | None, say: Callable[[str], None]) -> None:
+        self._engine, self._say = engine, say
+        self._typed, self._entry = "", cast("Entry | None", None)
+        self._before: list[Any] | None = None  #: how the terminal was set
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Take over the keyboard, where this process has one."""
+        with contextlib.suppress(OSError, ValueError, RuntimeError, termios.error):
+            number = sys.stdin.fileno()
+            if self._engine is None or not sys.stdin.isatty() or _is_in_background(number):
+                return
+            loop, self._before = asyncio.get_running_loop(), termios.tcgetattr(number)
+            tty.setcbreak(number)  # Ctrl-C still is a signal
+            loop.add_reader(number, self._read)
+
+    def end(self) -> None:
+        if self._before is None:
+            return
+        with contextlib.suppress(OSError, ValueError, RuntimeError, termios.error):
+            number, before, self._before = sys.stdin.fileno(), self._before, None
+            asyncio.get_running_loop().remove_reader(number)
+            if not _is_in_background(number):
+                termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+    def look(self, run: str) -> None:
+        """Learn what waits for an answer now."""
+        if self._before is not None and self._engine is not None:
+            self._entry = next((each for each in self._engine.inbox.entries() if each.run == run), None)
+
+    @property
+    def line(self) -> str:
+        """The line in which an answer is typed; nothing where nothing waits."""
+        if self._entry is None:
+            return ""
+        return f"answer {' / '.join(self._entry.choices) or 'in words'}, then Enter: {visible(self._typed)}_"
+
+    def _read(self) -> None:
+        data = os.read(sys.stdin.fileno(), 4096)
+        if not data:
+            self.end()
+        for letter in ESCAPES.sub("", data.decode(errors="ignore")):
+            if letter in "\r\n":
+                self._send()
+            elif letter in "\x7f\b":
+                self._typed = self._typed[:-1]
+            elif letter.isprintable():
+                self._typed = (self._typed + letter)[:MOST_TYPED]
+
+    def _send(self) -> None:
+        text, self._typed, entry = self._typed.strip(), "", self._entry
+        if text and entry is None:
+            self._say("nothing waits for an answer; to tell the agents something: corral steer TEXT")
+        elif text and entry is not None:
+            task = asyncio.get_running_loop().create_task(self._answer(entry, text))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _answer(self, entry: Entry, text: str) -> None:
+        if self._engine is None:
+            return
+        try:
+            given = await self._engine.inbox.answer(entry.id, text, current_user(), here=True)
+        except CorralError as error:
+            self._say(f"{error}" + (f" ({error.hint})" if error.hint else ""))
+        else:
+            self._say(f"answered: {given.answer}")
+        self.look(entry.run)
+
+
+def _is_in_background(number: int) -> bool:
+    """Tell whether another job has the terminal: to set it then would stop this process."""
+    with contextlib.suppress(OSError):
+        return os.tcgetpgrp(number) != os.getpgrp()
+    return False
+
+
 class Terminal(Plain):
-    """Agents' words scroll by; below them stands the graph: who works, on what, for how long and for how much."""
+    """Agents' words scroll by; below them is the graph: who works, on what, for how long and for how much."""
 
     patient = True
 
@@ -136,6 +225,7 @@ class Terminal(Plain):
         self._lock = threading.Lock()  # the view is drawn by a thread of its own
         self._spent, self._ask_after = 0.0, 0.0
         self._drawn: tuple[float, RenderableType] = (0.0, Text(""))
+        self._answers = TypedAnswers(engine, self.say)
         self._live = Live(
             console=self._console,
             refresh_per_second=4,
@@ -147,11 +237,13 @@ class Terminal(Plain):
 
     def __enter__(self) -> Self:
         self._live.start()
+        self._answers.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._answers.end()
         with contextlib.suppress(OSError, ValueError):
             self._live.stop()
 
@@ -164,9 +256,11 @@ class Terminal(Plain):
 
     @contextlib.contextmanager
     def pause(self) -> Generator[None]:
+        self._answers.end()
         self._live.stop()
         yield
         self._live.start()
+        self._answers.begin()
 
     def recall(self, heard: RunEvent, at: float) -> None:
         with self._lock:
@@ -184,6 +278,8 @@ class Terminal(Plain):
             board = self.board_of(heard.run)
             board.hear(heard, time.time())
             self._ask_money(board, heard)
+        if isinstance(event, UserAsked | StatusChanged):
+            self._answers.look(board.run)
         text = headline(event, max(20, self._console.width - 2))
         if text and isinstance(
             event, Said | CalledTool | Noted | UserAsked | Reported | Mailed | Checked | StatusChanged
@@ -193,13 +289,14 @@ class Terminal(Plain):
 
     def _ask_money(self, board: Board, heard: RunEvent) -> None:
         """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
-        began = time.monotonic()
-        if self.engine is None or not isinstance(heard.event, Spent | StatusChanged) or began < self._ask_after:
+        if self.engine is None or not isinstance(heard.event, Spent | StatusChanged):
             return
-        self._spent = self.engine.money.spent_usd(board.run)
-        if heard.node and not heard.attempt and heard.run == board.run:
+        if heard.node and not heard.attempt and heard.run == board.run:  # always: nothing of this node may follow
             board.note_cost(heard.node, self.engine.money.spent_usd(board.run, heard.node))
-        self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
+        began = time.monotonic()
+        if began >= self._ask_after:
+            self._spent = self.engine.money.spent_usd(board.run)
+            self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
 
     def _render(self) -> RenderableType:
         until, drawn = self._drawn
@@ -211,6 +308,8 @@ class Terminal(Plain):
             size = (self._console.width - 1, self._console.height * 2 // 3)
             spent = max(self._spent, self.board.spent_usd())
             lines = view(self.board, now, size, spent, now - self.began)
+        if asked := self._answers.line:
+            lines = [*lines, (asked, "bold yellow")]
         drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
         took = time.monotonic() - began
         self._drawn = (began + SHARE * took, drawn)  # a graph of thousands is drawn less often

@@ -15,11 +15,11 @@ import msgspec
 from corral.engine.engine import Engine
 from corral.engine.queue.rows import TriggerRow, trigger_row
 from corral.engine.queue.triggers import occasion
-from corral.frontends.cli import text
+from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import leave_to_background, say
 from corral.frontends.cli.task_options import FEW, add_switches, like_run, stored_request, warn_if_alone, what
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.server import TriggerRecord
 
@@ -64,7 +64,7 @@ def list_(*, as_json: bool) -> None:
 
 @like_run
 @trigger.command("add")
-@click.argument("name")
+@click.argument("called", metavar="NAME")
 @click.argument("task", required=False, default="")
 @click.option("--branch", default="", metavar="NAME", help="Branch whose new commits also start the task.")
 @click.option(
@@ -90,7 +90,7 @@ def list_(*, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Replace an existing trigger of this name; keep its secret.")
 @json_option
 def add(  # noqa: PLR0913 -- what Click hands over
-    name: str,
+    called: str,
     task: str,
     *,
     branch: str,
@@ -106,14 +106,15 @@ def add(  # noqa: PLR0913 -- what Click hands over
 ) -> None:
     """Start TASK when it is called, and print the secret that signs calls, once.
 
-    What is to be done is said as to `corral run`, and checked now. {{payload.…}} and {{event}} in TASK are filled.
+    The options of the task are those of `corral run`; they are checked now. {{payload.…}} and {{event}} in TASK are
+    replaced.
     """
     with engine() as opened:
-        before = next((each for each in opened.triggers.all() if each.name == name), None)
+        before = next((each for each in opened.triggers.all() if each.name == called), None)
         if before and not replace:
-            raise Conflicting(f"a trigger is called `{name}` already", hint="another name, or --replace")
+            raise Conflicting(f"a trigger is called `{called}` already", hint="another name, or --replace")
         record = TriggerRecord(
-            name=name,
+            name=called,
             secret=_secret(secret_env) or (before.secret if before else ""),
             request=stored_request(opened, task, **options),
             by=current_user(),
@@ -126,7 +127,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
         )
         made = asyncio.run(opened.triggers.put(record))
         click.echo(msgspec.json.encode(trigger_row(made, secret=True)).decode() if as_json else made.secret)
-        _how_to_call(opened, name)
+        _how_to_call(opened, called)
         warn_if_alone(opened)
 
 
@@ -161,7 +162,10 @@ def _secret(variable: str | None) -> str:
         return ""
     found = os.environ.get(variable, "")
     if len(found) < LEAST_SECRET:
-        raise BadRequest(f"--secret-env {variable}: it holds no secret of {LEAST_SECRET} letters or more")
+        raise BadRequest(
+            f"--secret-env {variable}: it holds no secret of {LEAST_SECRET} characters or more",
+            hint=f"export {variable}=$(openssl rand -hex 32)",
+        )
     return found
 
 
@@ -171,7 +175,9 @@ def _payload_bytes(payload: str | None) -> bytes:
     try:
         return sys.stdin.buffer.read() if payload == "-" else Path(payload).read_bytes()
     except OSError as error:
-        raise BadRequest(f"--payload {payload}: {error.strerror}") from error
+        raise BadRequest(
+            f"--payload {payload}: {error.strerror}", hint="give the path of a JSON file, or - for stdin"
+        ) from error
 
 
 def _state(opened: Engine, name: str) -> tuple[TriggerRow, str]:

@@ -58,9 +58,9 @@ class Client:
         return self.wire.events(query(f"/runs/{run}/events", node=node), after)
 
     def wait(self, run: str) -> Run:
-        """Return a run once it is over, or waits for a person."""
+        """Return a run once it is over, or waits for a user."""
         for _ in self.events(run):
-            pass
+            pass  # only the end of the events matters
         return self.show(run)
 
     def run(self, task: str, **more: Any) -> Run:  # noqa: ANN401
@@ -108,15 +108,15 @@ class Client:
         return self.wire.ask("POST", f"/runs/{run}/merge/preview", Preview, send=send)
 
     def merge(self, run: str, *, strategy: Strategy = "auto", into: str | None = None) -> Run:
-        """Land a run; where it is in conflict nothing was moved, and `merge.status` says so."""
+        """Merge a run; where it is in conflict nothing was moved, and `merge.status` says so."""
         return self._post_merge(run, {"strategy": strategy, "into": into})
 
     def resolve(self, run: str, choices: dict[str, str]) -> Run:
-        """Land a run with each file in conflict settled: `{"a.py": "theirs"}`."""
+        """Merge a run with each file in conflict settled: `{"a.py": "theirs"}`."""
         return self._post_merge(run, {"resolve": choices})
 
     def conflicts(self, run: str, *, into: str | None = None) -> Conflicts:
-        """Return what stands against landing a run, with the texts of all sides."""
+        """Return what prevents merging a run, with the texts of all sides."""
         return self.wire.ask("GET", query(f"/runs/{run}/conflicts", into=into), Conflicts)
 
     def _post_merge(self, run: str, send: object) -> Run:

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from corral import amounts
 from corral.engine.engine import Engine
 from corral.engine.planner import PlanOrder
 from corral.frontends import evidence_text
 from corral.frontends.mcp import arguments, responses
 from corral.frontends.mcp.arguments import ExecuteArguments, FlowArguments, SubtaskArguments
-from corral.frontends.mcp.calls import LEFT_TO_USER, ToolCall
+from corral.frontends.mcp.calls import LEFT_TO_USER, ClientCall
 from corral.frontends.mcp.elicitation import Pending, ways
 from corral.model import OPEN, Attempt, Request, Run
 from corral.model.errors import BadFlow, BadRequest
@@ -36,15 +37,15 @@ SAME = tuple(
 
 
 class ToolReply(Struct, frozen=True):
-    """What a tool gives: data, whether it is a failure, and words that stand before it."""
+    """What a tool gives: data, whether it is a failure, and words that are before it."""
 
     data: Struct
     failed: bool = False
     words: str = ""
 
 
-def run_reply(call: ToolCall, run: Run) -> ToolReply:
-    """Give a run document; what waits for a person, and what failed, is said in words besides."""
+def run_reply(call: ClientCall, run: Run) -> ToolReply:
+    """Give a run document; what waits for a user, and what failed, is said in words besides."""
     waiting = [entry for entry in call.engine.inbox.entries() if entry.run == run.run]
     words = [f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {ways(entry)})" for entry in waiting]
     failed = run.status not in GOOD
@@ -52,7 +53,7 @@ def run_reply(call: ToolCall, run: Run) -> ToolReply:
     if failed:
         words.insert(0, f"run {run.run} {run.status}: {run.reason or _why(run)}")
     if run.cost.notional is True:
-        usd = f"${run.cost.usd:.2f}" if run.cost.usd is not None else "the cost"
+        usd = amounts.usd(run.cost.usd) if run.cost.usd is not None else "the cost"
         words.append(f"{usd} is notional: {notional_words(call.engine.money.windows_of(run))}")
     return ToolReply(run, failed, "\n".join([*call.warnings, *words]))
 
@@ -66,11 +67,11 @@ def _why(run: Run) -> str:
     return f"{errors[-1].message} {errors[-1].hint}".strip() if errors else "see its attempts"
 
 
-async def execute(call: ToolCall, asked: arguments.ExecuteArguments) -> ToolReply:
+async def execute(call: ClientCall, asked: arguments.ExecuteArguments) -> ToolReply:
     return await _run_request(call, lambda: of_execute(asked, call), apart=asked.background)
 
 
-async def plan(call: ToolCall, asked: arguments.PlanArguments) -> ToolReply:
+async def plan(call: ClientCall, asked: arguments.PlanArguments) -> ToolReply:
     """Have a flow written; nothing of it is started."""
     order = PlanOrder(
         task=asked.task,
@@ -87,7 +88,7 @@ async def plan(call: ToolCall, asked: arguments.PlanArguments) -> ToolReply:
     )
 
 
-async def flow(call: ToolCall, asked: arguments.FlowArguments) -> ToolReply:
+async def flow(call: ClientCall, asked: arguments.FlowArguments) -> ToolReply:
     if asked.action == "run":
         return await _run_request(call, lambda: of_flow(asked, call), apart=asked.background)
     try:
@@ -102,8 +103,8 @@ async def flow(call: ToolCall, asked: arguments.FlowArguments) -> ToolReply:
     )
 
 
-async def _run_request(call: ToolCall, request: Callable[[], Request], *, apart: bool) -> ToolReply:
-    """Carry a request out and wait for its end; a call that comes again with an answer goes on where it was."""
+async def _run_request(call: ClientCall, request: Callable[[], Request], *, apart: bool) -> ToolReply:
+    """Carry a request out and wait for its end; a call that comes again with an answer continues where it was."""
     if pending := call.comes_again():
         return run_reply(call, await _resume_pending(call, pending))
     if apart:
@@ -113,7 +114,7 @@ async def _run_request(call: ToolCall, request: Callable[[], Request], *, apart:
     return run_reply(call, await call.until_over(run))
 
 
-async def _resume_pending(call: ToolCall, pending: Pending) -> Run:
+async def _resume_pending(call: ClientCall, pending: Pending) -> Run:
     if not await call.answer_pending(pending):
         return call.engine.show(pending.run)
     if call.engine.show(pending.run).status in LEFT_TO_USER:
@@ -121,12 +122,12 @@ async def _resume_pending(call: ToolCall, pending: Pending) -> Run:
     return await call.until_over(pending.run)
 
 
-async def interrupt(call: ToolCall, asked: arguments.InterruptArguments) -> ToolReply:
+async def interrupt(call: ClientCall, asked: arguments.InterruptArguments) -> ToolReply:
     run = await call.engine.stop(asked.run, call.by)
     return ToolReply(run, words=f"run {run.run} {run.status}: {run.reason}" if run.reason else "")
 
 
-async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
+async def resume(call: ClientCall, asked: arguments.ResumeArguments) -> ToolReply:
     if pending := call.comes_again():
         return run_reply(call, await _resume_pending(call, pending))
     name = call.engine.show(asked.run).run
@@ -137,7 +138,7 @@ async def resume(call: ToolCall, asked: arguments.ResumeArguments) -> ToolReply:
     return run_reply(call, await call.until_over(name))
 
 
-async def comment(call: ToolCall, asked: arguments.CommentArguments) -> ToolReply:
+async def comment(call: ClientCall, asked: arguments.CommentArguments) -> ToolReply:
     name, review = call.engine.find(asked.run), call.engine.review
     if asked.resolve:
         review.move(name, asked.resolve, "resolved")
@@ -154,11 +155,11 @@ async def comment(call: ToolCall, asked: arguments.CommentArguments) -> ToolRepl
         await review.comment(name, [made], call.by)
     found = tuple(review.comments(name))
     left = sum(each.state == "open" for each in found)
-    words = f"{left} open comment{'' if left == 1 else 's'}; engine_revise sends them to the agent"
+    words = f"{amounts.count(left, 'open comment')}; engine_revise sends them to the agent"
     return ToolReply(responses.CommentsReply(run=name, comments=found), words=words)
 
 
-async def revise(call: ToolCall, asked: arguments.ReviseArguments) -> ToolReply:
+async def revise(call: ClientCall, asked: arguments.ReviseArguments) -> ToolReply:
     if pending := call.comes_again():
         return run_reply(call, await _resume_pending(call, pending))
     name = await call.engine.open_revision(asked.run, asked.text, asked.attempt or None, call.by)
@@ -169,37 +170,37 @@ async def revise(call: ToolCall, asked: arguments.ReviseArguments) -> ToolReply:
     return run_reply(call, await call.until_over(name))
 
 
-async def rename(call: ToolCall, asked: arguments.RenameArguments) -> ToolReply:
+async def rename(call: ClientCall, asked: arguments.RenameArguments) -> ToolReply:
     return ToolReply(call.engine.show(call.engine.control.rename(asked.run, asked.name, call.by)))
 
 
-async def steer(call: ToolCall, asked: arguments.SteerArguments) -> ToolReply:
+async def steer(call: ClientCall, asked: arguments.SteerArguments) -> ToolReply:
     name = call.engine.show(asked.run).run
     return ToolReply(
         responses.OutcomeReply(run=name, outcome=await call.engine.control.steer(name, asked.text, call.by))
     )
 
 
-async def answer(call: ToolCall, asked: arguments.AnswerArguments) -> ToolReply:
-    """Answer; a run that nobody drives any more goes on at once."""
+async def answer(call: ClientCall, asked: arguments.AnswerArguments) -> ToolReply:
+    """Answer; a run that nobody drives any more continues at once."""
     call.visitor.needs(call.engine.inbox.needs(asked.id, asked.answer))
     entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
     run = call.engine.show(entry.run)
-    may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))
+    may = run.status == "waiting" or (run.status == "over_budget" and entry.needs_resume)
     if may and call.runs.task(run.run) is None and not call.engine.is_active(run.run):
         await call.runs.resume_apart(run.run)
-        return ToolReply(responses.OutcomeReply(run=run.run, outcome="the run goes on"))
+        return ToolReply(responses.OutcomeReply(run=run.run, outcome="the run continues"))
     return ToolReply(responses.OutcomeReply(run=run.run, outcome=entry.outcome or "answered"))
 
 
-async def select(call: ToolCall, asked: arguments.SelectArguments) -> ToolReply:
+async def select(call: ClientCall, asked: arguments.SelectArguments) -> ToolReply:
     if asked.attempt:
         call.visitor.needs(call.engine.inbox.choosing_needs(call.engine.find(asked.run)))
         return ToolReply(await call.engine.work.choose(asked.run, asked.attempt, call.by))
     return ToolReply(call.engine.work.compare(asked.run))
 
 
-async def merge(call: ToolCall, asked: arguments.MergeArguments) -> ToolReply:
+async def merge(call: ClientCall, asked: arguments.MergeArguments) -> ToolReply:
     engine, said = call.engine, list[str]()
     name = engine.show(asked.run).run
     into = call.visitor.branch(asked.into) if asked.into else None
@@ -227,7 +228,7 @@ async def merge(call: ToolCall, asked: arguments.MergeArguments) -> ToolReply:
 def folder_of(path: str) -> Path:
     """Return the folder that a client names; nothing else is taken from it."""
     if "\0" in path:
-        raise BadRequest("path: a path holds no NUL byte")
+        raise BadRequest("path: a path holds no NUL byte", hint="give an absolute path")
     folder = Path(path).expanduser()
     try:
         found = folder.resolve(strict=True)
@@ -238,7 +239,7 @@ def folder_of(path: str) -> Path:
     return found
 
 
-def of_execute(asked: ExecuteArguments, call: ToolCall) -> Request:
+def of_execute(asked: ExecuteArguments, call: ClientCall) -> Request:
     """Return the request that the arguments of engine_execute mean."""
     engine, folder = call.engine, folder_of(call.visitor.place(asked.path))
     if not asked.task.strip() and not asked.tasks:
@@ -274,7 +275,7 @@ def of_execute(asked: ExecuteArguments, call: ToolCall) -> Request:
     return call.visitor.request(wanted)
 
 
-def of_flow(asked: FlowArguments, call: ToolCall) -> Request:
+def of_flow(asked: FlowArguments, call: ClientCall) -> Request:
     """Return the request that the arguments of engine_flow mean; a file is read only inside the folder."""
     folder = folder_of(call.visitor.place(asked.path))
     if bool(asked.file) == bool(asked.flow):
@@ -296,15 +297,17 @@ def of_flow(asked: FlowArguments, call: ToolCall) -> Request:
 
 def _inside(folder: Path, name: str) -> Path:
     if "\0" in name:
-        raise BadRequest("file: a path holds no NUL byte")
+        raise BadRequest("file: a path holds no NUL byte", hint="give a path below the repository")
     try:
         file = (folder / name).resolve(strict=True)
     except (OSError, RuntimeError):
-        raise BadRequest(f"file {name}: there is no such file in {folder}") from None
+        raise BadRequest(
+            f"file {name}: there is no such file in {folder}", hint="give a path below the repository"
+        ) from None
     if not file.is_relative_to(folder) or not file.is_file():
         raise BadRequest(f"file {name}: not a file inside {folder}", hint="give the flow itself in `flow`")
     if file.stat().st_size > MOST_FLOW:
-        raise BadRequest(f"file {name}: longer than 10 MB")
+        raise BadRequest(f"file {name}: longer than 10 MB", hint="name a smaller file, or say in the task where it is")
     return file
 
 
@@ -320,7 +323,7 @@ def _agents(asked: ExecuteArguments, engine: Engine, folder: Path) -> tuple[str,
 
 
 def _agent(name: str, engine: Engine, folder: Path) -> str:
-    """Return the present name of an agent; `cli` is the person's own command: the default one, else the first."""
+    """Return the present name of an agent; `cli` is the user's own command: the default one, else the first."""
     if name != "cli":
         return OLD_NAMES.get(name, name)
     settings = engine.settings.load(folder)
@@ -371,7 +374,7 @@ def _words(value: object) -> str:
 
 
 def _own(part: SubtaskArguments) -> bool:
-    """Tell whether a task needs a flow: others only stand side by side."""
+    """Tell whether a task needs a flow: others run side by side."""
     return bool(part.depends_on or part.id or part.agent or part.role or part.checks or part.files)
 
 
@@ -381,8 +384,8 @@ def _names(asked: ExecuteArguments) -> list[tuple[str, SubtaskArguments]]:
 
 def _inputs(asked: ExecuteArguments) -> dict[str, Any]:
     """Return the texts that hold braces: as values of inputs they are taken word for word."""
-    told = {f"text_{place}": _task_text(asked, part.task) for place, part in enumerate(asked.tasks, 1)}
-    return {name: text for name, text in told.items() if "{{" in text}
+    texts = {f"text_{place}": _task_text(asked, part.task) for place, part in enumerate(asked.tasks, 1)}
+    return {name: text for name, text in texts.items() if "{{" in text}
 
 
 def _flow(asked: ExecuteArguments) -> str:

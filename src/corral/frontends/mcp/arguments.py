@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from corral.model import Status
-from corral.model.flow import MergeStrategy, RunStrategy, TaskType
+from corral.model.flow import MergeStrategy, Parallelism, RunStrategy, TaskType
 from corral.model.money import Window
 from corral.model.review import Side
 from corral.model.server import AccessScope
@@ -17,6 +17,8 @@ RunName = Annotated[str, Meta(description="A run: its id, an unambiguous beginni
 Agent = Annotated[str, Meta(description="NAME or NAME:MODEL; engine_runtimes lists the names.")]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
+
+BudgetAction = Literal["get", "set", "reset"]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +101,7 @@ class StatusArguments(Arguments, frozen=True):
 
 class BudgetArguments(Arguments, frozen=True):
     action: Annotated[
-        Literal["get", "set", "reset"] | UnsetType,
+        BudgetAction | UnsetType,
         Meta(description="set needs an amount; reset removes limits that were set by hand (not the ceiling)."),
     ] = UNSET
     max_cost: Annotated[float | UnsetType, Meta(description="USD a day, for all runs together.")] = UNSET
@@ -117,7 +119,7 @@ class BudgetArguments(Arguments, frozen=True):
         return [(window, usd) for window, usd in named if not isinstance(usd, UnsetType)]
 
     @property
-    def does(self) -> Literal["get", "set", "reset"]:
+    def does(self) -> BudgetAction:
         """What is meant: the action that is named, or the one that the rest means."""
         if not isinstance(self.action, UnsetType):
             return self.action
@@ -250,7 +252,7 @@ class PlanArguments(Arguments, frozen=True):
     task: Annotated[Text, Meta(description="What is to be planned.", min_length=1)]
     agent: Annotated[str, Meta(description="Agent that plans.  [default: yours]")] = ""
     most: Annotated[int, Meta(description="Most nodes.", ge=1, le=50)] = 12
-    parallelism: Literal["sequential", "balanced", "maximal"] = "balanced"
+    parallelism: Parallelism = "balanced"
     max_cost: Annotated[float | UnsetType, Meta(description="Maximum cost of the planned flow in USD.")] = UNSET
 
     @property

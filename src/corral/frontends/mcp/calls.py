@@ -12,20 +12,21 @@ from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
 
 from corral.engine.engine import Engine
-from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import elicitation
 from corral.frontends.mcp.permissions import Visitor
 from corral.frontends.mcp.stdio_runs import ClientRuns
+from corral.frontends.run_text import event_words
+from corral.frontends.text import one_line
 from corral.model import Entry, Run
 from corral.model.errors import CorralError
 from corral.model.events import StoredEvent
 
 MOST_MESSAGE = 300
 MOST_AT_ONCE = 5  #: messages about what came together
-LEFT_TO_USER = ("waiting", "over_budget")  #: nobody drives these; an answer lets them go on
+LEFT_TO_USER = ("waiting", "over_budget")  #: nobody drives these; an answer lets them continue
 
 
-class ToolCall:
+class ClientCall:
     """One call of a tool by one client."""
 
     def __init__(
@@ -34,8 +35,8 @@ class ToolCall:
         self.runs, self.engine, self.visitor = active, active.engine, visitor
         self._context, self._params = context, params
         self._last_sequence = 0
-        self.warnings: list[str] = []  #: what the client is told besides
-        self._unanswered: set[str] = set()  # the person would not say
+        self.warnings: list[str] = []  #: warnings for the client
+        self._unanswered: set[str] = set()  # the user would not say
 
     @property
     def by(self) -> str:
@@ -75,7 +76,7 @@ class ToolCall:
             raise
 
     async def for_a_while(self, run: str, seconds: float, since: int | None = None) -> None:
-        """Wait for a run, whoever drives it, no longer than asked for: until its end, or for the first news."""
+        """Wait for a run of any process, no longer than asked for: until its end, or for the first news."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), aclosing(self.engine.history.watch(run, since or 0)) as news:
                 async for new in news:
@@ -86,7 +87,7 @@ class ToolCall:
     # --- parts of waiting
 
     async def _watch(self, run: str) -> None:
-        """Watch until nobody drives the run; what agents at work ask meanwhile goes to the person."""
+        """Watch until nobody drives the run; what agents at work ask meanwhile goes to the user."""
         task = self.runs.task(run)
         async with aclosing(self.engine.history.watch(run, self._last_sequence)) as news:
             async for new in news:
@@ -94,7 +95,7 @@ class ToolCall:
                 entry = self._question(run, at_work=True)
                 if entry is not None and task is not None and not task.done():
                     if not elicitation.can_ask(self._context):
-                        return  # the client is told, and the run goes on
+                        return  # the client gets the error, and the run continues
                     await self._answer(entry, await elicitation.ask(self._context, entry))
                 if task is not None and task.done():
                     break
@@ -102,7 +103,7 @@ class ToolCall:
             await asyncio.shield(task)
 
     async def _continue_over_budget(self, entry: Entry, run: Run) -> bool:
-        """Let a run go on past its budget with a warning, where nobody can be asked.
+        """Let a run continue past its budget with a warning, where nobody can be asked.
 
         Unless settings say what to do, only a ceiling makes that harmless: without one nothing would ever stop it.
         """
@@ -112,7 +113,7 @@ class ToolCall:
         if warns != "warn" or entry.about != "budget" or len(entry.choices) < 2:  # a ceiling offers no more
             return False
         self.warnings.append(
-            f"warning: {entry.text} It went on, up to the ceiling, because nobody could be asked ({entry.choices[0]})"
+            f"warning: {entry.text} It continued, up to the ceiling, because nobody could be asked ({entry.choices[0]})"
         )
         return await self._answer(entry, entry.choices[0])
 
@@ -123,7 +124,7 @@ class ToolCall:
         try:
             await self.engine.inbox.answer(entry.id, words, self.by, here=True)
         except CorralError:
-            return _entry(self.engine, entry.id) is None  # somebody else was quicker: that counts
+            return _entry(self.engine, entry.id) is None  # someone else was quicker: that counts
         return True
 
     def _question(self, run: str, *, at_work: bool = False) -> Entry | None:

@@ -1,4 +1,4 @@
-"""Ask the person at the client by elicitation, in both eras of the protocol; a client that cannot is told how."""
+"""Questions to the user at the client by elicitation, in both eras of the protocol; other clients get instructions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pending(Struct, frozen=True):
 
 
 class InputNeeded(Exception):
-    """No error: the client is to ask its person, and to call again with the answer."""
+    """No error: the client is to ask its user, and to call again with the answer."""
 
     def __init__(self, result: InputRequiredResult) -> None:
         super().__init__("input is needed")
@@ -37,14 +37,14 @@ class InputNeeded(Exception):
 
 
 def can_ask(context: ServerRequestContext) -> bool:
-    """Tell whether a client shows forms to its person."""
+    """Tell whether a client shows forms to its user."""
     capabilities = context.session.client_capabilities
     forms = capabilities.elicitation if capabilities else None
     return forms is not None and (forms.form is not None or forms.url is None)
 
 
 async def ask(context: ServerRequestContext, entry: Entry) -> str | None:
-    """Return what the person answers; None: they did not. In the newer era the call ends here and comes again."""
+    """Return what the user answers; None: they did not. In the newer era the call ends here and comes again."""
     form = ElicitRequestFormParams(message=_words(entry), requested_schema=_form(entry))
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         state = msgspec.json.encode(Pending(entry.run, entry.id)).decode()

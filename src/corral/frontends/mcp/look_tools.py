@@ -13,7 +13,7 @@ from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template_names
 from corral.frontends.mcp import arguments, money, responses
 from corral.frontends.mcp.act_tools import ToolReply, run_reply
-from corral.frontends.mcp.calls import ToolCall
+from corral.frontends.mcp.calls import ClientCall
 from corral.frontends.run_filters import Filters, read_filter
 from corral.model import OPEN, InboxEntry
 from corral.model.flow import RunStrategy
@@ -23,7 +23,7 @@ MOST_TASK = 200
 OPEN_STATUSES = tuple(sorted(OPEN))
 
 
-async def status(call: ToolCall, asked: arguments.StatusArguments) -> ToolReply:
+async def status(call: ClientCall, asked: arguments.StatusArguments) -> ToolReply:
     run = call.engine.show(asked.run) if asked.run else None
     waiting = [entry for entry in call.engine.inbox.entries() if run is None or entry.run == run.run]
     found = await call.engine.examine()
@@ -46,7 +46,7 @@ async def status(call: ToolCall, asked: arguments.StatusArguments) -> ToolReply:
     )
 
 
-async def runtimes(call: ToolCall, _: arguments.NoArguments) -> ToolReply:
+async def runtimes(call: ClientCall, _: arguments.NoArguments) -> ToolReply:
     found = await call.engine.examine()
     return ToolReply(
         responses.RuntimesReply(runtimes=found.agents, sandbox=found.sandbox.level, flows=tuple(template_names())),
@@ -59,13 +59,13 @@ def summaries(engine: Engine, wanted: RunFilter) -> list[RunSummary]:
     return [structs.replace(line, task=line.task[:MOST_TASK]) for line in engine.history.page(wanted)]
 
 
-async def listing(call: ToolCall, asked: arguments.ListRunsArguments) -> ToolReply:
+async def listing(call: ClientCall, asked: arguments.ListRunsArguments) -> ToolReply:
     filters = Filters(status=asked.status, label=asked.label, repo=asked.repo, agent=asked.agent)
     filters["unmerged"], filters["since"] = asked.unmerged, asked.since
     return ToolReply(responses.RunsReply(runs=tuple(summaries(call.engine, read_filter(asked.limit, filters)))))
 
 
-async def output(call: ToolCall, asked: arguments.OutputArguments) -> ToolReply:
+async def output(call: ClientCall, asked: arguments.OutputArguments) -> ToolReply:
     run = call.engine.show(asked.run)
     found = _events(call.engine, run.run, asked)
     if not found.events and asked.wait:
@@ -110,7 +110,7 @@ def _in_order(text: str, pieces: list[str]) -> bool:
     return True
 
 
-async def result(call: ToolCall, asked: arguments.ResultArguments) -> ToolReply:
+async def result(call: ClientCall, asked: arguments.ResultArguments) -> ToolReply:
     run = call.engine.show(asked.run)
     if asked.wait and run.status in OPEN:
         await call.for_a_while(run.run, asked.wait)
@@ -118,7 +118,7 @@ async def result(call: ToolCall, asked: arguments.ResultArguments) -> ToolReply:
     return run_reply(call, await call.engine.merges.add_git_state(run))
 
 
-async def diff(call: ToolCall, asked: arguments.DiffArguments) -> ToolReply:
+async def diff(call: ClientCall, asked: arguments.DiffArguments) -> ToolReply:
     attempt = call.engine.work.changed_by(asked.run, asked.attempt or None)
     kept, size = bytearray(), 0
 

@@ -1,4 +1,4 @@
-"""The tool for money: limits and how they stand; set and taken away as the command line does it."""
+"""The tool for money: limits and their use; set and removed as on the command line."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from corral import amounts
 from corral.engine.budget import money
 from corral.engine.engine import Engine
 from corral.frontends.mcp import arguments, responses
 from corral.frontends.mcp.act_tools import ToolReply
-from corral.frontends.mcp.calls import ToolCall
+from corral.frontends.mcp.calls import ClientCall
 from corral.model.errors import BadRequest
 from corral.model.money import Limit, LimitStatus, Window
 
 
-async def budget(call: ToolCall, asked: arguments.BudgetArguments) -> ToolReply:
-    """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
+async def budget(call: ClientCall, asked: arguments.BudgetArguments) -> ToolReply:
+    """Show limits; set some, or take away those that were set by hand. The ceiling is the user's alone."""
     outcome = ""
     if asked.does == "set":
         if not asked.amounts:
             raise BadRequest("there is no amount to set", hint="max_cost (a day), per_run or per_month, in USD")
         limits = [Limit(window=window, usd=usd, agent=asked.agent) for window, usd in asked.amounts]
         await call.engine.money.set_limits(limits, call.by)
-        outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in asked.amounts)
+        outcome = "set: " + ", ".join(f"{amounts.usd(usd)} for each {window}" for window, usd in asked.amounts)
     elif asked.does == "reset":
         gone = call.engine.money.reset(asked.agent, "", call.by)
         outcome = f"taken away: {gone}"

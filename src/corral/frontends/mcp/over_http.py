@@ -14,9 +14,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corral.frontends.mcp.malformed import vet
 from corral.frontends.mcp.permissions import Visitor
 from corral.frontends.mcp.server import build
+from corral.frontends.mcp.stdio import vet
 from corral.frontends.mcp.stdio_runs import ClientRuns
 
 VISITOR = "corral.visitor"  #: in the scope of a request: who it is from
@@ -25,7 +25,7 @@ IDENTITY = "corral.identity"  #: and what they are known by, as long as their to
 
 
 def asgi(active: ClientRuns, path: str) -> Starlette:
-    """Return the app. It checks no token and no Host: whoever mounts it does, and enters its lifespan."""
+    """Return the app. It checks no token and no Host: its mounter does, and enters its lifespan."""
     outside = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the Guard knows our names
     app = build(active, _visitor).streamable_http_app(streamable_http_path=path, transport_security=outside)
     app.add_middleware(AuthContextMiddleware)
@@ -38,7 +38,7 @@ def _visitor(context: ServerRequestContext) -> Visitor:
 
 
 class _IdentityMiddleware:
-    """Tells the SDK who asks, so that nobody goes on with what another has begun."""
+    """Tells the SDK who asks, so that nobody continues what another has begun."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

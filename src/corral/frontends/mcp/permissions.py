@@ -1,10 +1,10 @@
-"""Who calls, and what they may: the person at stdio everything, a token over HTTP what its scopes say."""
+"""Who calls, and what they may: the user at stdio everything, a token over HTTP what its scopes say."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from corral.frontends.cli.user_name import current_user
+from corral.frontends.user_name import current_user
 from corral.model import Request, RunPlan
 from corral.model.server import AccessScope
 
@@ -35,7 +35,7 @@ class Visitor(Protocol):
 
 
 class LocalUser:
-    """The person whose machine it is."""
+    """The user whose machine it is."""
 
     @property
     def by(self) -> str:

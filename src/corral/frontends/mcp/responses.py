@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from corral import amounts
 from corral.engine.doctor import AgentReport
-from corral.frontends.cli.text import one_line
-from corral.model import OPEN, Attempt, InboxEntry, Run, Status, moment, winner
+from corral.engine.views.next_steps import Action, next_steps
+from corral.frontends.text import one_line
+from corral.model import Attempt, InboxEntry, Run, Status, moment, winner
 from corral.model.events import StoredEvent
 from corral.model.merge import Preview
 from corral.model.review import Comment
@@ -21,7 +23,7 @@ MOST_NAMES = 8
 
 
 class StatusReply(Struct, frozen=True, kw_only=True):
-    """How everything stands."""
+    """The status of all runs, limits and questions."""
 
     available_runtimes: tuple[str, ...]
     available_strategies: tuple[str, ...]
@@ -31,7 +33,7 @@ class StatusReply(Struct, frozen=True, kw_only=True):
     is_mcp_mode: bool
     sandbox: str
     open: tuple[RunSummary, ...]  #: runs that are not over
-    waiting: tuple[InboxEntry, ...]  #: engine_answer takes a person's word for each
+    waiting: tuple[InboxEntry, ...]  #: engine_answer takes a user's word for each
     run: Run | None = None  #: the one that was asked for
 
 
@@ -144,17 +146,18 @@ def run_lines(run: Run, *, waits: bool) -> tuple[list[str], list[str]]:
     if won is not None:
         why = next((node.why for node in run.nodes if node.winner == won.id), None)
         head.append(one_line(f"winner: {won.id} ({won.agent})" + (f": {why}" if why else ""), MOST_LINE))
-    head.append(_changed(won))
-    usd = "unknown" if run.cost.usd is None else f"${run.cost.usd:.2f}"
+    head.append(_changed_line(won))
+    usd = "unknown" if run.cost.usd is None else amounts.usd(run.cost.usd)
     head.append(f"cost: {usd} ({run.cost.source}), {run.tokens.total} tokens, {run.seconds:.0f} s")
     if run.merge.status not in ("none", "ready"):
         head.append(f"merge: {run.merge.status}" + (f", {run.merge.into}" if run.merge.into else ""))
     if run.pull_request:
-        head.append(f"pull request: {run.pull_request.url} ({run.pull_request.state})")
-    return head, [f"next: {_next(run, won, waits=waits)}"]
+        trouble = f"; not pushed: {run.pull_request.trouble}" if run.pull_request.trouble else ""
+        head.append(f"pull request: {run.pull_request.url} ({run.pull_request.state}{trouble})")
+    return head, [f"next: {_next(run, waits=waits)}"]
 
 
-def _changed(won: Attempt | None) -> str:
+def _changed_line(won: Attempt | None) -> str:
     if won is None or not won.files_changed:
         return "changed: nothing"
     names = [one_line(name, 60) for name in won.files_changed[:MOST_NAMES]]
@@ -162,19 +165,27 @@ def _changed(won: Attempt | None) -> str:
     return f"changed: {', '.join(names)}{more} (+{won.insertions} -{won.deletions})"
 
 
-def _next(run: Run, won: Attempt | None, *, waits: bool) -> str:
-    """Return the call that leads on."""
+#: The call for each step that the engine offers; what has none is left to the user's terminal.
+CALLS: dict[Action, str] = {
+    "diff": "engine_diff run={run}",
+    "compare": "engine_select run={run}",
+    "merge": "engine_merge run={run}",
+    "undo": "engine_merge run={run} action=undo takes it back",
+    "resume": "engine_resume run={run}",
+    "answer": "engine_answer, with what the user says",
+}
+
+
+def _next(run: Run, *, waits: bool) -> str:
+    """Return the calls that lead on: the same steps that every front end offers."""
     if waits:
-        return "engine_answer, with what the user says"
-    if run.status in OPEN:
+        return CALLS["answer"]
+    if run.status in ("queued", "running"):
         return f"engine_result run={run.run} wait=60"
     if run.merge.status == "conflict":
         return f"engine_merge run={run.run} action=preview, then ask the user"
-    if run.merge.status == "merged":
-        return f"engine_merge run={run.run} action=undo takes it back"
-    if run.status == "done" and won is not None and won.files_changed:
-        return f"engine_diff run={run.run}, then engine_merge run={run.run}"
-    return f"engine_output run={run.run} says what happened"
+    calls = [CALLS[step.action].format(run=run.run) for step in next_steps(run).steps if step.action in CALLS]
+    return ", then ".join(calls[:2]) or f"engine_output run={run.run} says what happened"
 
 
 def _other_lines(data: Struct) -> Iterator[str]:
@@ -183,7 +194,7 @@ def _other_lines(data: Struct) -> Iterator[str]:
             yield f"{len(data.open)} runs at work or waiting, {len(data.waiting)} questions for the user"
             yield from (_summary(each) for each in data.open[:4])
             yield from (f"asks ({each.id}): {one_line(each.text, 200)}" for each in data.waiting[:2])
-            yield f"spent: ${data.daily_spending:.2f} today, ${data.monthly_spending:.2f} this month"
+            yield f"spent: {amounts.usd(data.daily_spending)} today, {amounts.usd(data.monthly_spending)} this month"
             yield f"agents: {', '.join(data.available_runtimes[:MOST_NAMES]) or 'none'}; sandbox {data.sandbox}"
             yield "next: engine_answer" if data.waiting else "next: engine_execute"
         case RunsReply():
@@ -208,7 +219,7 @@ def _other_lines(data: Struct) -> Iterator[str]:
 
 
 def _summary(each: RunSummary) -> str:
-    usd = "" if each.usd is None else f", ${each.usd:.2f}"
+    usd = "" if each.usd is None else f", {amounts.usd(each.usd)}"
     return f"{each.run} {each.status}{usd}: {one_line(each.title, 80)}"
 
 

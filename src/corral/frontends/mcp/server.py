@@ -1,4 +1,4 @@
-"""The MCP server, whoever drives its runs: its tools, its prompts, and runs as resources."""
+"""The MCP server: its tools, its prompts, and runs as resources."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ from msgspec import Struct
 
 from corral.engine.engine import Engine
 from corral.engine.programs import shown_record
-from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import responses, tool_registry
 from corral.frontends.mcp.arguments import Arguments
-from corral.frontends.mcp.calls import ToolCall
+from corral.frontends.mcp.calls import ClientCall
 from corral.frontends.mcp.elicitation import InputNeeded
 from corral.frontends.mcp.look_tools import summaries
 from corral.frontends.mcp.permissions import LocalUser, Visitor
 from corral.frontends.mcp.stdio_runs import ClientRuns
+from corral.frontends.run_text import event_words
+from corral.frontends.text import one_line
 from corral.model import Run, document, moment
 from corral.model.errors import BadRequest, CorralError, refusal_of
 from corral.model.server import RunFilter
 from corral.version import __version__
 
-ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
+ANSWER_SECONDS = 86_400.0  #: how long a user may think about a question before the client must call anew
 INSTRUCTIONS = (
     "Corral runs coding agents on tasks in private copies of a repository, in sandboxes, and checks the results. "
     "Delegate with engine_execute (give `checks`); look with engine_diff; ask the user, then engine_merge. Long work: "
@@ -69,7 +70,7 @@ def build(active: ClientRuns, visitor_of: Callable[[ServerRequestContext], Visit
         context: ServerRequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         try:
-            return await _call_tool(ToolCall(active, visitor_of(context), context, params), params)
+            return await _call_tool(ClientCall(active, visitor_of(context), context, params), params)
         except InputNeeded as needed:
             return needed.result
         except (CorralError, OSError, ValueError, OverflowError, RecursionError) as error:
@@ -121,7 +122,7 @@ def _error_result(caught: Exception) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=f"error: {error}{hint}")], is_error=True)
 
 
-async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolResult:
+async def _call_tool(call: ClientCall, params: CallToolRequestParams) -> CallToolResult:
     entry = tool_registry.TABLE.get(params.name)
     if entry is None and params.name.startswith(tool_registry.KEPT) and isinstance(call.visitor, LocalUser):
         return await _call_kept(call.engine, params.name.removeprefix(tool_registry.KEPT), params.arguments or {})
@@ -129,13 +130,13 @@ async def _call_tool(call: ToolCall, params: CallToolRequestParams) -> CallToolR
         raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(tool_registry.TABLE)}")
     asked = _decode_arguments(entry.takes, params.arguments or {})
     call.visitor.needs(asked.scope)
-    told = await entry.does(call, asked)
-    text = msgspec.json.encode(told.data).decode()
-    run = told.data.run if isinstance(told.data, Run) else ""
+    response = await entry.does(call, asked)
+    text = msgspec.json.encode(response.data).decode()
+    run = response.data.run if isinstance(response.data, Run) else ""
     waits = bool(run) and any(entry.run == run for entry in call.engine.inbox.entries())
-    words = responses.readable(told.data, told.words.splitlines(), waits=waits)
+    words = responses.readable(response.data, response.words.splitlines(), waits=waits)
     blocks = [TextContent(text=part) for part in (words, text) if part]
-    return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
+    return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=response.failed)
 
 
 async def _call_kept(engine: Engine, name: str, given: dict[str, Any]) -> CallToolResult:
@@ -165,7 +166,7 @@ def _decode_arguments(takes: type[Arguments], given: dict[str, Any]) -> Argument
 
 
 class PromptTemplate(Struct, frozen=True):
-    """A job in words; `{name}` is filled with what the person gives."""
+    """A job in words; `{name}` is filled with what the user gives."""
 
     about: str
     takes: Mapping[str, str]
@@ -174,7 +175,7 @@ class PromptTemplate(Struct, frozen=True):
 
 PROMPTS: dict[str, PromptTemplate] = {
     "delegate": PromptTemplate(
-        "Have an agent do a task, look at its work, and land it when you agree",
+        "Have an agent do a task, look at its work, and merge it when you agree",
         {"task": "What is to be done"},
         "Use engine_execute with this repository as `path` to have an agent do this task:\n\n{task}\n\n"
         "Give as `checks` the commands by which this repository is tested. When it is done, show me a short summary "
@@ -282,9 +283,9 @@ async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, 
 
 def _log_text(engine: Engine, run: str) -> str:
     """Return the end of what happened, a moment and a place for each."""
-    told: list[str] = []
+    lines: list[str] = []
     for stored in engine.history.events(run):
         if words := event_words(stored.event()):
-            told.append(f"{moment(stored.at)} {stored.node or run}  {words}")
-            del told[:-MOST_LINES]
-    return "\n".join(told)
+            lines.append(f"{moment(stored.at)} {stored.node or run}  {words}")
+            del lines[:-MOST_LINES]
+    return "\n".join(lines)

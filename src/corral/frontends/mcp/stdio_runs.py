@@ -25,7 +25,7 @@ class ClientRuns(Protocol):
         ...
 
     async def submit_apart(self, request: Request, visitor: Visitor) -> str:
-        """Open a run that goes on when its client is gone."""
+        """Open a run that continues when its client is gone."""
         ...
 
     async def resume(self, run: str) -> None: ...
@@ -98,7 +98,7 @@ class StdioRuns:
             if self._tasks.get(run) is done:
                 del self._tasks[run]
             if not done.cancelled():
-                done.exception()  # told by whoever waits; nobody may
+                done.exception()  # a caller that waits reports it; there may be none
 
         task.add_done_callback(over)
 
@@ -109,4 +109,4 @@ def refuse_more_than(most: int, number: int) -> None:
 
 
 def _ignore_event(_: RunEvent) -> None:
-    """Hear nothing: whoever waits reads what is stored."""
+    """Hear nothing: callers that wait read the store."""

@@ -15,7 +15,7 @@ from corral.engine.planner import PlannedFlow
 from corral.engine.views.compare import Comparison
 from corral.frontends.mcp import act_tools, arguments, look_tools, money, responses
 from corral.frontends.mcp.act_tools import ToolReply
-from corral.frontends.mcp.calls import ToolCall
+from corral.frontends.mcp.calls import ClientCall
 from corral.model import Run
 
 Schema = dict[str, Any]
@@ -49,7 +49,7 @@ def _inline_refs(part: Any, defs: Schema) -> Any:  # noqa: ANN401 -- any part of
         return part
     table = {key: value for key, value in cast("Schema", part).items() if key != "title"}
     if "enum" in table:
-        table = {"type": "string", **table}  # some clients want it said
+        table = {"type": "string", **table}  # some clients ask for it said
     if "$ref" in table:
         name = str(table["$ref"]).rpartition("/")[2]
         return {**_inline_refs(defs[name], defs), **{key: value for key, value in table.items() if key != "$ref"}}
@@ -57,7 +57,7 @@ def _inline_refs(part: Any, defs: Schema) -> Any:  # noqa: ANN401 -- any part of
 
 
 def _bare(part: Any) -> Any:  # noqa: ANN401
-    """Leave out what only people read: a listing of tools goes over the wire at every start of a client."""
+    """Leave out what only users read: a listing of tools goes over the wire at every start of a client."""
     if isinstance(part, list):
         return [_bare(each) for each in cast("list[Any]", part)]
     if not isinstance(part, dict):
@@ -77,7 +77,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
     about: str
     takes: type[arguments.Arguments]
     gives: tuple[type, ...]
-    does: Callable[[ToolCall, Any], Awaitable[ToolReply]]
+    does: Callable[[ClientCall, Any], Awaitable[ToolReply]]
     looks: bool = False  #: it changes nothing
     breaks: bool = False  #: it takes something away, or moves a branch
 
@@ -197,7 +197,7 @@ TABLE: dict[str, ToolEntry] = {
         title="Have a change revised",
         about=(
             "Send all open comments of a run, and a text, to the agent that did the work, in its own conversation: it "
-            "goes on from its commit. The result is a new attempt, checked as before; the winner if its checks pass."
+            "continues from its commit. The result is a new attempt, checked as before; the winner if its checks pass."
         ),
         takes=arguments.ReviseArguments,
         gives=(Run,),

@@ -14,7 +14,7 @@ Need = str | Mapping[str, str]
 
 
 class NodeOptions(TypedDict, total=False):
-    """Where a node stands in the graph."""
+    """Where a node is in the graph."""
 
     needs: Sequence[Need]
     when: str
@@ -97,15 +97,15 @@ class Flow:
         return self._add(name, {"run": command, **keys})
 
     def gate(self, name: str, question: str, **keys: Unpack[GateOptions]) -> Flow:
-        """Add a question to a person; the flow goes on when the answer is yes."""
+        """Add a question to a user; the flow continues when the answer is yes."""
         return self._add(name, {"gate": question, **keys})
 
     def merge(
         self, name: str, into: str | None = None, strategy: MergeStrategy = "auto", **keys: Unpack[NodeOptions]
     ) -> Flow:
-        """Land what the nodes before it made."""
-        landing = {"strategy": strategy} if into is None else {"into": into, "strategy": strategy}
-        return self._add(name, {"merge": landing, **keys})
+        """Merge what the nodes before it made."""
+        spec = {"strategy": strategy} if into is None else {"into": into, "strategy": strategy}
+        return self._add(name, {"merge": spec, **keys})
 
     def flow(self, name: str, file: str, given: Mapping[str, Any] | None = None, **keys: Unpack[NodeOptions]) -> Flow:
         """Add another flow file, with values for its inputs."""
@@ -117,7 +117,7 @@ class Flow:
 
     def to_yaml(self) -> str:
         """Return it as a flow file, in YAML."""
-        import yaml  # noqa: PLC0415 -- only who wants YAML waits for it
+        import yaml  # noqa: PLC0415 -- only callers that need YAML wait for it
 
         return yaml.safe_dump(msgspec.json.decode(self._encode()), sort_keys=False, allow_unicode=True, width=100)
 

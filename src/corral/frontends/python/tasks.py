@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,7 @@ from msgspec import Struct
 from corral.frontends.python.flows import Flow
 from corral.model import Level, Request
 from corral.model.errors import BadRequest
-from corral.model.flow import RunStrategy, Select, TaskType
+from corral.model.flow import MergeWhen, RunStrategy, Select, TaskType
 
 
 class Task(Struct, frozen=True):
@@ -56,7 +56,7 @@ class RunOptions(TypedDict, total=False):
     with_changes: bool  #: start from the checkout as it is, with what is not committed
     budget_usd: float
     held_out: str  #: of a flow, as a task's own
-    merge: Literal["never", "auto"]
+    merge: MergeWhen
     priority: int
     issue: str  #: its address; the task is then what it asks for
     callback: str  #: an address that is posted to when it is over or waits for an answer

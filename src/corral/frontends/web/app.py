@@ -20,14 +20,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from corral.frontends.web import api as api_files
 from corral.frontends.web import bodies
-from corral.frontends.web.api import machine
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import COOKIE, Reader, form, set_cookie
 from corral.frontends.web.guard import RequestGuard
 from corral.frontends.web.mcp import PATH, McpMount
-from corral.frontends.web.pages.frame import templates
+from corral.frontends.web.pages.frame import SCREENS, templates
 from corral.frontends.web.problems import Problem, of_error, problem
 from corral.frontends.web.route_files import routers
 from corral.model.errors import CorralError, refusal_of
@@ -35,7 +33,8 @@ from corral.model.server import Token
 from corral.version import __version__
 
 STATIC = Path(__file__).parent / "static"
-PAGES = "corral.frontends.web.pages"  #: has a `router`: the page that people look at
+API = "corral.frontends.web.api"  #: each file has a `router`, and an `open_router` for what needs no token
+PAGES = "corral.frontends.web.pages"  #: has a `router`: the page that users look at
 log = logging.getLogger("corral.web")
 ALL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 login_router = APIRouter(include_in_schema=False)
@@ -50,7 +49,8 @@ def create(site: Site, mcp: McpMount) -> FastAPI:
     app.state.site = site
     install_error_responses(app)
     app.include_router(api())
-    app.include_router(machine.open_router)
+    for part in routers(API, "open_router"):
+        app.include_router(part)
     app.include_router(login_router)
     app.include_router(_pages())
     app.router.routes.append(Route(PATH, endpoint=mcp, include_in_schema=False))
@@ -68,7 +68,7 @@ def create(site: Site, mcp: McpMount) -> FastAPI:
 def api() -> APIRouter:
     """Return the routes of the API."""
     whole = APIRouter(prefix="/api/v1", responses=bodies.PROBLEMS)
-    for part in routers(api_files.__name__, api_files.__path__):
+    for part in routers(API):
         whole.include_router(part)
     return whole
 
@@ -87,16 +87,17 @@ def _pages() -> APIRouter:
 
 
 def as_page(request: Request, answer: Response) -> Response:
-    """Return an error as a person reads it, if a browser asked for a screen; who is not known is asked for a token."""
+    """Return an error as a user reads it, if a browser asked for a screen; who is not known is asked for a token."""
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
     if not wants_page or "hx-request" in request.headers:
         return answer
     if answer.status_code == 401:
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?then={quote(target)}" if request.method == "GET" else "/login", 303)
-    told = msgspec.json.decode(answer.body, type=Problem)
-    hint = "" if told.code == "not_found" and "openapi" in told.hint else told.hint
-    page = templates().get_template("trouble.html").render(title=told.title, detail=told.detail, hint=hint)
+    error = msgspec.json.decode(answer.body, type=Problem)
+    hint = "" if error.code == "not_found" and "openapi" in error.hint else error.hint
+    detail = f"There is no page {request.url.path}." if error.detail == "Not Found" else error.detail
+    page = templates().get_template("trouble.html").render(title=error.title, detail=detail, hint=hint, menu=SCREENS)
     return HTMLResponse(page, answer.status_code)
 
 
@@ -139,11 +140,11 @@ def install_error_responses(app: FastAPI) -> None:
         log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
         return problem(500, "trouble", "corral itself failed", "the server's log says more; nothing stored is lost")
 
-    async def disconnected(_: Request, __: Exception) -> Response:
+    async def answer_nobody(_: Request, __: Exception) -> Response:
         return Response(status_code=400)  # nobody reads it
 
     app.add_exception_handler(CorralError, ours)
-    app.add_exception_handler(ClientDisconnect, disconnected)
+    app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(RequestValidationError, invalid)
     for kind in (OSError, ValueError, OverflowError, RecursionError, Exception):
@@ -155,12 +156,11 @@ async def ask_login(request: Request, site: CurrentSite, token: str = "", then: 
     """Show the form; or, with the code of the printed link, let this browser in. The code counts once."""
     if not token:
         return _login_page("Show a token of this server.", then)
-    owner = _admin(site)
-    if owner is None or not site.login_code or not hmac.compare_digest(token.encode(), site.login_code.encode()):
+    if not site.login_code or not hmac.compare_digest(token.encode(), site.login_code.encode()):
         site.limiter.count_wrong_secret(_address(request))
         return _login_page("That link was used already, or is of an earlier start. Show a token instead.", then, 401)
     site.login_code = ""
-    return _let_in(site, owner)
+    return _let_in(site, site.engine.access.local_user())
 
 
 @login_router.post("/login")
@@ -190,7 +190,7 @@ def _let_in(site: Site, token: Token, then: str = "/") -> Response:
 
 
 def _own_address(then: str) -> str:
-    """Return a path of ours: a link to the login must not lead to somebody else's site."""
+    """Return a path of ours: a link to the login must not lead to someone else's site."""
     return quote(then, safe="/?=&%-_.~") if re.fullmatch(r"/(?![/\\])[^\s\\]*", then) else "/"
 
 
@@ -200,8 +200,3 @@ def _login_page(words: str, then: str, status: int = 200) -> Response:
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else "-"
-
-
-def _admin(site: Site) -> Token | None:
-    found = [token for token in site.engine.access.tokens() if "admin" in token.scopes and token.revoked is None]
-    return found[-1] if found else None

@@ -88,9 +88,9 @@ class Site(Struct, kw_only=True):
     engine: Engine
     settings: ServerSettings
     hub: Hub
-    foreman: RunSupervisor
+    supervisor: RunSupervisor
     limiter: Limiter
-    landings: RunningMerges
+    running_merges: RunningMerges
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 

@@ -12,10 +12,12 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from corral.frontends.web import wire
 from corral.frontends.web.app_state import ServerSettings
 from corral.frontends.web.problems import problem
+from corral.frontends.web.wire import StreamConnection
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADER_BYTES = 32 << 10
@@ -24,7 +26,6 @@ DRAIN_SECONDS = 30.0
 DRAIN_BYTES = 64 << 20
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 log = logging.getLogger("corral.access")
-
 CSP = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -37,14 +38,15 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+KEY = "corral.wire"
 
 
 class _Slow(Exception):
-    pass
+    """A body that does not come in time."""
 
 
 class _Large(Exception):
-    pass
+    """A body over the limit."""
 
 
 class RequestGuard:
@@ -64,7 +66,7 @@ class RequestGuard:
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
         scope.setdefault("state", {})["nonce"] = nonce = secrets.token_urlsafe(16)
-        wire.remember(scope, send)
+        remember(scope, send)
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, refusal)
             return
@@ -206,3 +208,14 @@ def _log(scope: Scope, status: int, started: float) -> None:
     if run := scope.get("path_params", {}).get("run"):
         extra["run"] = run
     log.info("%s %s %s", scope["method"], scope["path"], status, extra=extra)
+
+
+def remember(scope: Scope, send: Send) -> None:
+    """Keep the connection of a request at hand, where what it is answered is always framed alike."""
+    sender = getattr(send, "__self__", None)
+    if isinstance(sender, RequestResponseCycle) and scope["http_version"] == "1.1":
+        flow = sender.flow
+        scope[KEY] = StreamConnection(sender.transport, lambda: flow.write_paused)
+    elif isinstance(sender, WebSocketsSansIOProtocol):
+        talk = sender
+        scope[KEY] = StreamConnection(talk.transport, lambda: talk.close_sent or not talk.writable.is_set())

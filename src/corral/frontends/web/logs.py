@@ -30,8 +30,8 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-class Words(logging.Formatter):
-    """A line as people read it."""
+class LineFormatter(logging.Formatter):
+    """A line as users read it."""
 
     def format(self, record: logging.LogRecord) -> str:
         run = getattr(record, "run", None)
@@ -43,7 +43,7 @@ class Words(logging.Formatter):
 def set_up(*, as_json: bool, level: int) -> None:
     """Log to stderr; stdout is data."""
     out = logging.StreamHandler(sys.stderr)
-    out.setFormatter(JsonLines() if as_json else Words())
+    out.setFormatter(JsonLines() if as_json else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [out]
     root.setLevel(logging.WARNING)

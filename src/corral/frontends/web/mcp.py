@@ -13,10 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corral.engine.engine import Engine
 from corral.engine.queue.supervisor import RunSupervisor
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import site_of
-from corral.frontends.web.auth import HINT, identify
-from corral.frontends.web.caller import Caller
+from corral.frontends.web.auth import HINT, Caller, identify
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request, Run, RunPlan
 from corral.model.errors import BadRequest
@@ -41,23 +40,23 @@ class Guest:
         self._caller.needs(scope)
 
     def place(self, path: str) -> str:
-        return policy.repository(path, self._roots)
+        return auth.vet_repository(path, self._roots)
 
     def request(self, request: Request) -> Request:
-        return policy.request(request, self._caller, self._roots)
+        return auth.vet_request(request, self._caller, self._roots)
 
     def plan(self, plan: RunPlan) -> None:
-        policy.plan(plan, self._caller, self._roots)
+        auth.vet_plan(plan, self._caller, self._roots)
 
     def branch(self, name: str) -> str:
-        return policy.branch(name) or ""
+        return auth.vet_branch(name) or ""
 
 
 class ServerRuns:
     """Runs that clients ask the server for: what one waits for is driven at once, the rest is queued."""
 
-    def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
-        self.engine, self._supervisor = engine, foreman
+    def __init__(self, engine: Engine, supervisor: RunSupervisor) -> None:
+        self.engine, self._supervisor = engine, supervisor
         self._stopping: set[asyncio.Task[Run]] = set()
         self.ending = False  #: the server goes; its runs are left to the next one
 
@@ -92,10 +91,10 @@ class ServerRuns:
 
 
 class McpMount:
-    """Asks who it is, then hands over to the protocol, which is loaded when somebody first wants it."""
+    """Asks who it is, then hands over to the protocol, which is loaded when someone first asks for it."""
 
-    def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
-        self.served = ServerRuns(engine, foreman)
+    def __init__(self, engine: Engine, supervisor: RunSupervisor) -> None:
+        self.served = ServerRuns(engine, supervisor)
         self._wanted, self._app = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def keep(self) -> None:
@@ -110,7 +109,7 @@ class McpMount:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
         caller = identify(connection)
-        if caller.cookie is not None:  # a browser shows it whoever asks it to
+        if caller.cookie is not None:  # a browser sends it for any page
             raise RefusedRequest(401, "no_token", "MCP needs a token, not a login", hint=HINT)
         scope["corral.visitor"] = Guest(caller, site_of(connection).settings.roots)
         scope["corral.identity"] = caller.token.id

@@ -38,7 +38,7 @@ TITLES = {
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """What went wrong, for people and for programs."""
+    """What went wrong, for users and for programs."""
 
     status: int
     title: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from fastapi import APIRouter
 
 
-def routers(package: str, folders: Iterable[str]) -> Iterator[APIRouter]:
-    """Yield the routers of a package's files, by name."""
-    for each in pkgutil.iter_modules(folders, f"{package}."):
-        router = getattr(importlib.import_module(each.name), "router", None)
+def routers(package: str, name: str = "router") -> Iterator[APIRouter]:
+    """Yield the routers of that name in a package's files, file by file."""
+    for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        router = getattr(importlib.import_module(each.name), name, None)
         if router is not None:
             yield cast("APIRouter", router)

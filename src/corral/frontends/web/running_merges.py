@@ -1,4 +1,4 @@
-"""Merges that go on in this server, whether or not somebody still looks at the page that asked for them."""
+"""Merges that continue in this server, whether or not someone still looks at the page that asked for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunningMerge(Struct, kw_only=True):
 
 
 class RunningMerges:
-    """What one server lands."""
+    """What one server merges."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -43,47 +43,47 @@ class RunningMerges:
         run = request.run
         if run in self._tasks:
             raise RefusedRequest(
-                409, "merging", "a merge of this run goes on already", hint="its screen shows how far it is"
+                409, "merging", "this run is being merged already", hint="its screen shows how far it is"
             )
         while len(self._known) >= MOST_KEPT:
             del self._known[next(iter(self._known))]
-        landing = self._known[run] = RunningMerge(agent=request.resolve_with or "", began=time.time())
-        task = self._tasks[run] = asyncio.create_task(self._merge(request, landing))
+        merging = self._known[run] = RunningMerge(agent=request.resolve_with or "", began=time.time())
+        task = self._tasks[run] = asyncio.create_task(self._merge(request, merging))
         await asyncio.wait((task,), timeout=AT_ONCE_SECONDS)
-        if landing.trouble and landing.over and not landing.agent:
-            self._known.pop(run, None)  # told at once: nobody has to be told again
-            raise landing.trouble
-        return landing
+        if merging.trouble and merging.over and not merging.agent:
+            self._known.pop(run, None)  # reported at once: nobody needs it again
+            raise merging.trouble
+        return merging
 
-    async def _merge(self, request: MergeRequest, landing: RunningMerge) -> None:
+    async def _merge(self, request: MergeRequest, merging: RunningMerge) -> None:
         def say(words: str) -> None:
-            landing.said.append(words)
+            merging.said.append(words)
             self._note(request.run, words)
 
         try:
             record = await self._engine.merges.merge(request, say)
-            landing.state = record.state
-            if landing.agent:
-                landing.said.append("settled and merged" if record.state == "merged" else "it is left to you")
+            merging.state = record.state
+            if merging.agent:
+                merging.said.append("settled and merged" if record.state == "merged" else "it is left to you")
         except CorralError as error:
-            landing.trouble = error
-        except Exception as error:  # noqa: BLE001 -- whoever looks must be told, also of what nobody foresaw
-            landing.trouble = CorralError(f"{type(error).__name__}: {error}")
+            merging.trouble = error
+        except Exception as error:  # noqa: BLE001 -- the page must show unexpected errors too
+            merging.trouble = CorralError(f"{type(error).__name__}: {error}")
         except asyncio.CancelledError:
-            landing.trouble = CorralError("the server was ended meanwhile", hint="merge it again: nothing is half done")
+            merging.trouble = CorralError("the server was ended meanwhile", hint="merge it again: nothing is half done")
             raise
         finally:
-            landing.over = True
+            merging.over = True
             self._tasks.pop(request.run, None)
-            if landing.trouble:
-                self._note(request.run, f"not merged: {str(landing.trouble).partition(chr(10))[0]}")
+            if merging.trouble:
+                self._note(request.run, f"not merged: {str(merging.trouble).partition(chr(10))[0]}")
 
     def _note(self, run: str, words: str) -> None:
-        """Write it into the log of the run: so whoever watches hears of it at once."""
+        """Write it into the log of the run, where watchers see it at once."""
         self._engine.history.note(run, words)
 
     async def close(self) -> None:
-        """Leave what goes on as after a crash: the next merge ends or forgets what was begun."""
+        """Leave running merges as after a crash: the next merge ends or forgets what was begun."""
         active = list(self._tasks.values())
         for task in active:
             task.cancel()

@@ -1,4 +1,4 @@
-"""One server process: bound, announced, served, and left so that the next one goes on."""
+"""One server process: bound, announced, served, and left so that the next one can continue."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from uvicorn.protocols.http import h11_impl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from corral.engine.engine import Engine
-from corral.frontends.web import logs, policy
+from corral.frontends.web import auth, logs
 from corral.frontends.web.app import create
 from corral.frontends.web.app_state import Limiter, ServerSettings, Site
 from corral.frontends.web.mcp import McpMount
 from corral.frontends.web.running_merges import RunningMerges
 from corral.frontends.web.streams import Hub
 from corral.model.errors import BadRequest
-from corral.model.events import RunEvent
+from corral.model.events import Listener, RunEvent
 
 DRAIN_BYTES = 64 << 20  #: that a client may still send when it was refused
 DRAIN_SECONDS = 10.0
@@ -120,12 +120,12 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
     port: int = 4747
     certificate: Path | None = None
     key: Path | None = None
-    plain_http: bool = False  #: the person says that it is fine without TLS beyond this machine
+    plain_http: bool = False  #: the user says that it is fine without TLS beyond this machine
     resume: bool = True
 
 
 class ServerAddress(Struct, frozen=True, kw_only=True):
-    """What a person must know to use it."""
+    """What a user must know to use it."""
 
     address: str
     token: str | None  #: at the first start
@@ -193,25 +193,14 @@ async def _serve(
     address = f"{'https' if listening.certificate else 'http'}://{shown}:{port}"
     settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
     hub = Hub(engine, settings.viewers)
-    vet = partial(policy.within, roots=settings.roots)
 
     def hear(heard: RunEvent) -> None:
         hub.hear(heard)
         logs.log_attempt_event(heard)
 
-    foreman = engine.supervisor(hear, vet, resume=listening.resume)
-    foreman.claim(address)
-    door = McpMount(engine, foreman)
-    site = Site(
-        engine=engine,
-        settings=settings,
-        hub=hub,
-        foreman=foreman,
-        limiter=Limiter(settings.rate_per_second),
-        landings=RunningMerges(engine),
-        vet=vet,
-        login_code=secrets.token_urlsafe(24),
-    )
+    site = _open_site(engine, settings, hub, hear, resume=listening.resume)
+    site.supervisor.claim(address)
+    door = McpMount(engine, site.supervisor)
     first = engine.access.first()
     server = _Server(_config(create(site, door), site, listening))
     loop = asyncio.get_running_loop()
@@ -219,9 +208,11 @@ async def _serve(
         loop.add_signal_handler(sent, _stop, server, door)
     works = (
         hub.keep(),
-        foreman.keep(),
+        site.supervisor.keep(),
         engine.webhooks.keep(),
         engine.callbacks.keep(),
+        engine.remote_answers.keep(),
+        engine.delegations.keep(site.vet),
         engine.follows.keep(hear),
         door.keep(),
     )
@@ -238,10 +229,25 @@ async def _serve(
             if task.done():
                 task.result()
     finally:
-        await site.landings.close()
+        await site.running_merges.close()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
+
+
+def _open_site(engine: Engine, settings: ServerSettings, hub: Hub, hear: Listener, *, resume: bool) -> Site:
+    """Return what all routes of this server share."""
+    vet = partial(auth.refuse_outside, roots=settings.roots)
+    return Site(
+        engine=engine,
+        settings=settings,
+        hub=hub,
+        supervisor=engine.supervisor(hear, vet, resume=resume),
+        limiter=Limiter(settings.rate_per_second),
+        running_merges=RunningMerges(engine),
+        vet=vet,
+        login_code=secrets.token_urlsafe(24),
+    )
 
 
 def _stop(server: uvicorn.Server, door: McpMount) -> None:

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from corral.engine.engine import Engine, Watch
 from corral.engine.views.run_document import moment
-from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.frontends.web.wire import StreamConnection, chunk, message
 from corral.model import OPEN
@@ -29,6 +28,7 @@ ENCODER = msgspec.json.Encoder()
 
 #: How an event that changes the status of a run begins, as it is stored now and as it was before.
 STATUS_EVENTS = (b'{"type":"status_changed"', b'{"type":"moved"')
+Login = tuple[str, str | None]  #: the id of a token, and the cookie of the browser that showed it
 
 
 class EncodedEvent(Struct, frozen=True):
@@ -62,7 +62,7 @@ def encode_event(logged: LoggedEvent) -> EncodedEvent:
 
 
 class Batch:
-    """What is told together to all who watch the same; framed once for all of a kind, when the first can take it."""
+    """What all viewers of the same page get together; framed once for all of a kind, when the first can take it."""
 
     def __init__(self, events: list[EncodedEvent]) -> None:
         self.events, self.first = events, events[0].seq
@@ -82,7 +82,7 @@ class Batch:
 class Viewer:
     """One who watches all runs, one run, or one node of it."""
 
-    def __init__(self, hub: Hub, by: Caller, run: str | None, node: str | None, after: int) -> None:
+    def __init__(self, hub: Hub, by: Login, run: str | None, node: str | None, after: int) -> None:
         self._hub, self.by, self.run, self._node, self.sent = hub, by, run, node, after
         self.out = False  #: it may hear nothing more
         self._pending: deque[EncodedEvent] = deque()
@@ -108,7 +108,7 @@ class Viewer:
     def _write_now(self, batch: Batch) -> bool:
         """Write to one who has all that was before and waits; tell whether that went."""
         idle = self._rung is not None and not self._rung.done() and not self._pending
-        last = batch.closing and self.run is not None  # it may be the end: that is told by who waits
+        last = batch.closing and self.run is not None  # it may be the end: the one that waits reports that
         if self.wire is None or not idle or self._node is not None or last or batch.first <= self.sent:
             return False
         if not self.wire.write(batch.frame(self.head)):
@@ -179,7 +179,7 @@ class Hub:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._tell()
-                await asyncio.sleep(0)  # viewers write first; what comes meanwhile is told together
+                await asyncio.sleep(0)  # viewers write first; what comes meanwhile is sent together
         finally:
             ringing.cancel()
             await asyncio.gather(ringing, return_exceptions=True)
@@ -189,7 +189,7 @@ class Hub:
         while True:
             await bell.listen(1.0)
             self._wake.set()
-            with suppress(CorralError):  # it is looked at again a moment later; what is new must still be told
+            with suppress(CorralError):  # the next look follows a moment later; what is new must still be sent
                 self._see_out()
 
     def _see_out(self) -> None:
@@ -200,7 +200,7 @@ class Hub:
         self._asked = now
         watching = [viewer for viewers in self._viewers.values() for viewer in viewers]
         access = self.engine.access
-        lost = {by for by in {viewer.by for viewer in watching} if not access.counts(by.token.id, by.cookie)}
+        lost = {by for by in {viewer.by for viewer in watching} if not access.counts(*by)}
         for viewer in watching:
             if viewer.by in lost:
                 viewer.out = True
@@ -239,7 +239,7 @@ class Hub:
             for viewer in viewers:
                 viewer.push(batch)
 
-    def watch(self, by: Caller, run: str | None, node: str | None, after: int) -> Viewer:
+    def watch(self, by: Login, run: str | None, node: str | None, after: int) -> Viewer:
         if self.count >= self._most:
             raise RefusedRequest(
                 503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30
@@ -257,7 +257,7 @@ class Hub:
             self._viewers.pop(viewer.run, None)
 
     def over(self, run: str) -> str | None:
-        """Return the status in which a run has ended; None while it goes on."""
+        """Return the status in which a run has ended; None while it continues."""
         status = self.engine.history.status(run)
         return None if status in OPEN else status
 

@@ -10,12 +10,12 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Raw, structs
 
-from corral.machines import boxes, checks, collect_work, scope
+from corral.machines import boxes, collect_work, scope
 from corral.machines.boxes import Kept
 from corral.machines.calls import (
     AgentStart,
@@ -23,6 +23,7 @@ from corral.machines.calls import (
     CheckAnswer,
     CheckOrder,
     CollectedFiles,
+    CollectedName,
     CollectOrder,
     EndTurn,
     FetchFile,
@@ -34,17 +35,16 @@ from corral.machines.calls import (
     MakeWorkspace,
     OpenAttempt,
     RelayedPort,
-    Words,
+    StdinWords,
     WorkspaceFile,
 )  # fmt: skip
-from corral.machines.far_end.mirror import Mirror
-from corral.machines.far_end.spool import Spool
-from corral.machines.far_end.turn import FarTurn, plain_name
+from corral.machines.far_end.turn import FarTurn, Spool, plain_name
 from corral.machines.frames import PIECE, ByteStream, Connection, join_socket
 from corral.machines.host import Host
 from corral.machines.local import LocalMachine
 from corral.machines.logs import Log, Tail
 from corral.machines.machine import Drop
+from corral.machines.mirrors import Mirror
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import CheckResult, Level
 from corral.model.errors import BadRequest
@@ -213,7 +213,7 @@ class FarAttempt:
             await stream.write(data)
         await stream.end()
 
-    async def say(self, order: Words) -> None:
+    async def say(self, order: StdinWords) -> None:
         self._turn().say(order.data, order.after)
 
     async def end_turn(self, order: EndTurn) -> None:
@@ -235,7 +235,7 @@ class FarAttempt:
             await collect_work.make_snapshot(self.host, checkout.read_workspace(folder / "work"))
         return self._files(order)
 
-    async def collected(self, order: CollectOrder) -> CollectedFiles:
+    async def list_collected(self, order: CollectOrder) -> CollectedFiles:
         return self._files(order)
 
     async def collect(self, order: CollectOrder) -> CollectedFiles:
@@ -245,7 +245,7 @@ class FarAttempt:
 
     def _files(self, order: CollectOrder) -> CollectedFiles:
         folder = self.host.state / "workspaces" / order.workspace / order.place
-        there = [name for name in ("work.bundle", "snapshot.bundle", "left", "done") if (folder / name).is_file()]
+        there = [name for name in get_args(CollectedName) if (folder / name).is_file()]
         return CollectedFiles(names=tuple(there))
 
     async def fetch(self, order: FetchFile, stream: ByteStream) -> None:
@@ -260,6 +260,8 @@ class FarAttempt:
     # --- checks
 
     async def observe(self, order: CheckOrder) -> CheckAnswer:
+        from corral.machines import checks  # noqa: PLC0415 -- slow to import: a host starts for the agent first
+
         host = self._host_for(order.beside, order.limit_seconds)
         host.order = order.order
         folder = self.host.state / "workspaces" / order.workspace
@@ -280,7 +282,7 @@ class FarAttempt:
             kept = Kept(Log(host.logs / "line.log"), tail, network)
             ended = await boxes.run_shell(host.boxes, host.redactor, order.line, box, limits, kept)
         finally:
-            await checkout.remove(folder)
+            await host.remove(folder)
         return LineAnswer(code=ended.code, why=ended.why, output=tail.text())
 
     def _host_for(self, beside: str | None, limit_seconds: float | None) -> WorkspaceHost:
@@ -337,10 +339,10 @@ CALLS: dict[str, tuple[Any, Step]] = {
     "forget_logins": (WorkspaceFile, FarAttempt.forget_logins),
     "remove": (WorkspaceFile, FarAttempt.remove),
     "work": (AgentStart, FarAttempt.work),
-    "say": (Words, FarAttempt.say),
+    "say": (StdinWords, FarAttempt.say),
     "end_turn": (EndTurn, FarAttempt.end_turn),
     "snapshot": (CollectOrder, FarAttempt.snapshot),
-    "collected": (CollectOrder, FarAttempt.collected),
+    "collected": (CollectOrder, FarAttempt.list_collected),
     "collect": (CollectOrder, FarAttempt.collect),
     "observe": (CheckOrder, FarAttempt.observe),
     "run_line": (LineOrder, FarAttempt.run_line),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import platform
 import signal
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from corral import agents
 from corral.machines.calls import (
     PROTOCOL,
     AttemptPlace,
@@ -29,16 +31,22 @@ from corral.machines.calls import (
     Renewal,
     TakePack,
 )
-from corral.machines.far_end.facts import gather_facts
 from corral.machines.far_end.far_attempt import FarAttempt
-from corral.machines.far_end.mirror import Mirror
-from corral.machines.frames import PIECE, ByteStream, Call, Connection
+from corral.machines.frames import PIECE, ByteStream, CallFrame, Connection
+from corral.machines.mirrors import Mirror
+from corral.machines.resolved_agent import BRIDGE
+from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, CorralError
 from corral.version import __version__
+from corral.world.sandbox import program_files
+from corral.world.sandbox.probe import probe
 from corral.world.sandbox.program_files import find
+from corral.world.workspace import checkout
 
 LOOK_SECONDS = 0.25  #: between two looks at leases
 MOST_PACK = 16 << 30
+LEFT = ("workspaces", "spool", "logs")  #: folders that hold what attempts leave
+KEEP_SECONDS, CLEAN_SECONDS = 7 * 86_400.0, 3600.0
 JOIN_TRIES = 40
 SOCKET, LOCK = "host.sock", "host.lock"
 
@@ -58,7 +66,7 @@ class HostServer:
         connection = Connection(reader, writer, first=1)
         greeted = False
 
-        async def answer(call: Call) -> object:
+        async def answer(call: CallFrame) -> object:
             nonlocal greeted
             if call.verb == "hello":
                 facts = await self._greet(_decode(call.body, Hello))
@@ -92,7 +100,7 @@ class HostServer:
             self._facts = await gather_facts(self._state, 0)
         return msgspec.structs.replace(self._facts, attempts=len(self._attempts))
 
-    async def _answer(self, connection: Connection, call: Call) -> object:
+    async def _answer(self, connection: Connection, call: CallFrame) -> object:
         match call.verb:
             case "open":
                 return await self._open(connection, _decode(call.body, OpenAttempt))
@@ -175,6 +183,18 @@ class HostServer:
                 if attempt.lease_until < now:
                     await self._close(name)
 
+    async def keep_clean(self) -> None:
+        """Remove what attempts left here that nobody asked for in a week: their engine is gone, or gave them up."""
+        while True:
+            for folder in sorted(each for place in LEFT for each in (self._state / place).glob("*")):
+                with contextlib.suppress(CorralError, OSError):  # one that an attempt removes meanwhile
+                    if time.time() - _changed_at(folder) > KEEP_SECONDS and not self._holds(folder.name):
+                        await checkout.remove(folder)
+            await asyncio.sleep(CLEAN_SECONDS)
+
+    def _holds(self, name: str) -> bool:
+        return any(f"{name}-".startswith(f"{attempt}-") for attempt in self._attempts)
+
     def _look_idle(self) -> None:
         if not self._connections and not self._attempts:
             self._idle.set()
@@ -188,6 +208,11 @@ class HostServer:
     async def close(self) -> None:
         for name in list(self._attempts):
             await self._close(name)
+
+
+def _changed_at(folder: Path) -> float:
+    """Return when a folder, or something right in it, was last changed."""
+    return max(each.lstat().st_mtime for each in (folder, *(folder.iterdir() if folder.is_dir() else ())))
 
 
 def _decode(body: Raw, kind: Any) -> Any:  # noqa: ANN401
@@ -222,7 +247,7 @@ async def open_stdio() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 
 async def run_host(state: Path) -> int:
-    """Serve whoever started this program; where another host of this machine is there, pass on to that one."""
+    """Serve the process that started this program; where another host of this machine is there, pass on to that one."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     state.chmod(0o700)
     reader, writer = await open_stdio()
@@ -253,7 +278,13 @@ async def _hold(state: Path, reader: asyncio.StreamReader, writer: asyncio.Strea
         listening = await asyncio.start_unix_server(server.attend, path)
     tasks = [
         asyncio.create_task(work)
-        for work in (server.attend(reader, writer), server.until_idle(), stopped.wait(), server.keep_leases())
+        for work in (
+            server.attend(reader, writer),
+            server.until_idle(),
+            stopped.wait(),
+            server.keep_leases(),
+            server.keep_clean(),
+        )
     ]
     try:
         await asyncio.wait(tasks[1:], return_when=asyncio.FIRST_COMPLETED)
@@ -283,3 +314,37 @@ async def _pass_on(
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     back.close()
+
+
+async def gather_facts(state: Path, attempts: int) -> MachineFacts:
+    """Look at this machine: its sandbox, its programs, its size."""
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = await probe(state / "probe.json")
+    pages, page = (os.sysconf(name) if name in os.sysconf_names else 0 for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE"))
+    return MachineFacts(
+        version=__version__,
+        python=platform.python_version(),
+        interpreter=os.path.realpath(sys.executable),
+        bridge=str(BRIDGE),
+        platform=sys.platform,
+        arch=platform.machine(),
+        level=held.level,
+        reason=held.reason,
+        programs=_programs(),
+        memory_mb=pages * page >> 20,
+        cores=os.cpu_count() or 1,
+        attempts=attempts,
+    )
+
+
+def _programs() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in agents.names({}):
+        try:
+            programs = agents.find(name, {name: AgentProfile()}).facts.programs
+        except CorralError:
+            continue
+        paths = [program_files.find(program, os.environ) for program in programs]
+        if first := next((path for path in paths if path), None):
+            found[name] = str(first)
+    return found

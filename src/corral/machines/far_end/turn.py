@@ -1,4 +1,4 @@
-"""One turn of an agent on this machine: its process in its box, its output spooled, its ports relayed to the engine."""
+"""One turn of an agent on this machine: its process in its box, and a file of its output that can be read again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -16,9 +17,8 @@ from msgspec import Struct
 from corral.machines import collect_work
 from corral.machines.boxes import BoxedProgram
 from corral.machines.calls import AgentStart, LaidFile, TurnEnd
-from corral.machines.far_end.spool import END, ENDING, STDERR, STDOUT, Spool
 from corral.machines.host import MOST_READ_BACK, STARTED_ELSEWHERE, Host
-from corral.machines.resolved_agent import BRIDGE, ProgramSearch
+from corral.machines.resolved_agent import BRIDGE, HOOK, ProgramSearch
 from corral.model.agent_api import Command
 from corral.model.errors import BadRequest, CorralError
 from corral.world.git import collect
@@ -29,6 +29,11 @@ from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
 
 Relay = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+STDOUT, STDERR, ENDING, END = 1, 2, 3, 4
+HEAD_BYTES = 5  #: of a record: its kind, then the length of its data
+PIECE = 128 << 10
+MOST_REST = 8 << 20  #: bytes of records that a full disk has no room for
+RecordKind = Literal[1, 2, 3, 4]
 
 
 class RelayedNetwork(Struct, frozen=True):
@@ -95,7 +100,9 @@ class FarTurn:
                 memory_kills=self._host.boxes.memory_kills - kills,
                 disk_has_room=self._host.disk_has_room,
             )
-        except (CorralError, OSError, ValueError) as error:
+            if self.spool.full:
+                end = TurnEnd(code=1, error=self.spool.full)
+        except Exception as error:  # noqa: BLE001 -- its engine waits for the end, however that came
             end = TurnEnd(code=1, error=str(error) or type(error).__name__)
         self.spool.write(END, msgspec.msgpack.encode(end))
         self.spool.close()
@@ -113,7 +120,9 @@ class FarTurn:
         writable = (folder / "out",) if boxed else ()
         box = host.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
         scope = host.boxes.fitted.scope
-        alone = has_own_processes(host.level) and not (scope.file_mb or scope.cpu_seconds) and not host.hidden(made)
+        alone = (
+            has_own_processes(host.level) and not (scope.file_mb or scope.cpu_seconds) and not host.hidden_paths(made)
+        )
         if alone:
             out = collect_work.empty_folder(folder / "out")
             argv = collect.then_collect(argv, made, collect_work.message(host), host.base, out)
@@ -132,6 +141,8 @@ class FarTurn:
 
     def _spool_output(self, name: str, chunk: bytes) -> None:
         self.spool.write(STDOUT if name == "stdout" else STDERR, chunk)
+        if self.spool.full:
+            self.halt.set()
 
     def _programs(self, folder: Path) -> ProgramSearch:
         return ProgramSearch(self.order.agent, self.order.install, str(folder / "shipped"))
@@ -150,7 +161,7 @@ class FarTurn:
         argv, readable = self._programs(folder).resolve(command)
         if order.bridged:
             python = Path(os.path.realpath(sys.executable))
-            readable = [*readable, *program_files.needs(python, os.environ), BRIDGE]
+            readable = [*readable, *program_files.needs(python, os.environ), BRIDGE, HOOK]
         if order.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", order.cwd, *argv]
         return argv, [*readable, place]
@@ -182,3 +193,76 @@ def plain_name(name: str) -> str:
     if not parts or Path(name).is_absolute() or ".." in parts:
         raise BadRequest(f"`{name[:100]}` is not a path below the folder that it is for")
     return name
+
+
+class Spool:
+    """An append-only file of records, and its followers; where the disk is full, the rest is kept in memory."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = path
+        self._file = path.open("wb", buffering=0)
+        self._size, self._rest = 0, bytearray()  # of the file; what comes after it
+        self._changed = asyncio.Event()
+        self.closed = False
+        self.full = ""  #: why records were left out
+
+    def write(self, kind: RecordKind, data: bytes) -> None:
+        record = memoryview(bytes([kind]) + len(data).to_bytes(4) + data)
+        error: OSError | None = None
+        while record and not self._rest and error is None:
+            try:
+                written = self._file.write(record)
+            except OSError as failed:
+                error = failed
+            else:
+                self._size, record = self._size + written, record[written:]
+        if kind != END and len(self._rest) + len(record) > MOST_REST:
+            self.full = "No space left on device: what it prints cannot be kept"
+        else:
+            self._rest += record
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def close(self) -> None:
+        """Say that nothing more comes."""
+        self.closed = True
+        self._file.close()
+        self._changed.set()
+
+    async def follow(self, offset: int) -> AsyncGenerator[bytes]:
+        """Yield what is in the file from an offset on, and what comes, to its end."""
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            while True:
+                changed, closed = self._changed, self.closed
+                while data := file.read(PIECE) or bytes(self._rest[max(0, offset - self._size) :][:PIECE]):
+                    offset += len(data)
+                    yield data
+                if closed:
+                    return
+                await changed.wait()
+
+
+class RecordReader:
+    """Puts records together from the pieces in which they come."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self._part, self.offset = bytearray(), offset  #: after the last whole record
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the records that are whole by now; each is counted in before it is passed on."""
+        self._part += data
+        while len(self._part) >= HEAD_BYTES:
+            size = int.from_bytes(self._part[1:HEAD_BYTES])
+            if len(self._part) - HEAD_BYTES < size:
+                return
+            kind, content = self._part[0], bytes(self._part[HEAD_BYTES : HEAD_BYTES + size])
+            del self._part[: HEAD_BYTES + size]
+            self.offset += HEAD_BYTES + size
+            yield kind, content
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much of a record has come that is not whole yet."""
+        return len(self._part)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 from msgspec import structs
@@ -20,6 +21,7 @@ from corral.machines.calls import (
     CheckAnswer,
     CheckOrder,
     CollectedFiles,
+    CollectedName,
     CollectOrder,
     FetchFile,
     HomeFolders,
@@ -33,35 +35,34 @@ from corral.machines.calls import (
     WorkspaceFile,
 )  # fmt: skip
 from corral.machines.frames import Connection, MachineLost
-from corral.machines.host import Host
+from corral.machines.host import Host, HostScope
 from corral.machines.machine import Drop, WorkReport
+from corral.machines.mirrors import mirror_name, send_commits
 from corral.machines.remote.link import MachineLink
-from corral.machines.remote.packs import mirror_name, send_commits
 from corral.machines.remote.remote_turn import RemoteTurn, TurnNotes
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.machines.scope import FittedScope
 from corral.machines.tool_calls import ProgramTool
 from corral.model import CheckObservation, Level
 from corral.model.agent_api import AgentTask, Answer, Telling
-from corral.model.errors import CorralError
-from corral.rules.text.redact import Redactor
+from corral.model.errors import CorralError, MissingWorkspace
 from corral.world.git.collect import MOST_BUNDLE, CollectedWork
 from corral.world.process import Exit, ProcessLimits
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
 
 T = TypeVar("T")
+LOG_NAME = re.compile(r"check[A-Za-z0-9-]{0,80}\.log")  #: of what a check printed
 MOST_COPIED = 32 << 20  #: bytes of ignored files that go along
 
 
-class RemoteMachine:
+class RemoteMachine(HostScope):
     """Does the steps of one attempt on another machine; parsing, keys, money and refs stay here."""
 
     def __init__(self, link: MachineLink, host: Host, facts: MachineFacts, agent: str, epoch: int) -> None:
         self._link, self._host, self._facts, self._agent, self._epoch = link, host, facts, agent, epoch
         self._connection: Connection | None = None  #: on which the attempt was opened
         self._place: AttemptPlace | None = None
-        self._resumed: TurnNotes | None = None  #: of a turn to go on with
+        self._resumed: TurnNotes | None = None  #: of a turn to continue
         self._turn: RemoteTurn | None = None
         self._report = WorkReport()
         self._incoming = host.state / "incoming" / host.attempt
@@ -69,16 +70,6 @@ class RemoteMachine:
     @property
     def level(self) -> Level:
         return self._facts.level
-
-    @property
-    def fitted(self) -> FittedScope:
-        return self._host.boxes.fitted
-
-    def start_from(self, base: str | None) -> None:
-        self._host.base = base
-
-    def confine(self, fitted: FittedScope, redactor: Redactor) -> None:
-        self._host.boxes.fitted, self._host.redactor = fitted, redactor
 
     # --- the connection
 
@@ -103,7 +94,7 @@ class RemoteMachine:
             base=host.base,
             agent=self._agent,
             lease_seconds=self._link.lease_seconds,
-            copied=await self._copied(),
+            copied=await self._copied_files(),
         )
         if host.base:
             await send_commits(connection, host.repository, mirror, [host.base], self._incoming)
@@ -123,9 +114,15 @@ class RemoteMachine:
 
     async def _ask(self, verb: str, body: object, kind: type[T] = object) -> T:
         await self.open()
-        return await self._link.ask(verb, body, kind, attempt=self._host.attempt)
+        try:
+            return await self._link.ask(verb, body, kind, attempt=self._host.attempt)
+        except MissingWorkspace as error:
+            words = f"the machine `{self._link.name}` does not have its workspace any more"
+            raise MissingWorkspace(
+                words, hint=f"what was kept of it: corral restore {self._host.attempt} --list"
+            ) from error
 
-    async def _copied(self) -> tuple[LaidFile, ...]:
+    async def _copied_files(self) -> tuple[LaidFile, ...]:
         repository, found, size = self._host.repository, list[LaidFile](), 0
         for name in await checkout.ignored_files(repository, self._host.plan.setup.copy):
             file = repository.folder / name
@@ -172,6 +169,7 @@ class RemoteMachine:
         if self._connection is not None:
             with contextlib.suppress(CorralError, OSError):
                 await self._link.ask("close", attempt=self._host.attempt)
+        await self._link.release(self._host.attempt)
         shutil.rmtree(self._incoming, ignore_errors=True)
 
     async def lend(self, workspace: str, commit: str) -> None:
@@ -194,6 +192,8 @@ class RemoteMachine:
         found = await self._ask("home_files", order, list[dict[str, bytes]])
         if not found or sum(map(len, found[0].values())) > most_bytes:
             return None
+        if any(".." in Path(name).parts or not _is_below(name, folders) for name in found[0]):
+            raise CorralError(f"the machine `{self._link.name}` sent files that lie elsewhere than those asked for")
         return {name: self._host.redactor.data(content) for name, content in found[0].items()}
 
     async def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
@@ -281,7 +281,7 @@ class RemoteMachine:
         folder = self._incoming / place
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         connection = await self._link.connect()
-        for name in ("work.bundle", "snapshot.bundle", "left", "done"):
+        for name in get_args(CollectedName):
             (folder / name).unlink(missing_ok=True)
             if name not in names:
                 continue
@@ -302,7 +302,7 @@ class RemoteMachine:
             await self._ask("forget_logins", WorkspaceFile(workspace=workspace))
 
     async def remove(self, workspace: str) -> None:
-        with contextlib.suppress(MachineLost):  # it is removed there when it is old
+        with contextlib.suppress(MachineLost):  # it is removed there after a week
             await self._ask("remove", WorkspaceFile(workspace=workspace))
 
     # --- checks
@@ -311,16 +311,25 @@ class RemoteMachine:
         """Run checks there; what they printed lies beside the attempt's logs here."""
         await self._send([order.commit])
         found = await self._ask("observe", order, CheckAnswer)
-        if len(found.seen) != len(order.checks):
-            raise CorralError(f"the machine `{self._link.name}` answered for {len(found.seen)} checks")
-        for name, content in found.logs.items():
-            if name == Path(name).name:
-                self._host.keep(name, content)
-        return found.seen
+        if tuple(each.result.command for each in found.seen) != order.checks:
+            raise CorralError(f"the machine `{self._link.name}` answered for other checks than it was asked for")
+        return [self._keep_log(each, found.logs) for each in found.seen]
+
+    def _keep_log(self, seen: CheckObservation, logs: Mapping[str, bytes]) -> CheckObservation:
+        """Keep what a check printed; where that is, is ours to say."""
+        name = Path(seen.result.log).name
+        if name not in logs or not LOG_NAME.fullmatch(name):
+            return structs.replace(seen, result=structs.replace(seen.result, log=""))
+        kept = self._host.keep(name, logs[name])
+        return structs.replace(seen, result=structs.replace(seen.result, log=str(kept.relative_to(self._host.state))))
 
     async def run_line(self, order: LineOrder) -> LineAnswer:
         await self._send([order.commit])
         return await self._ask("run_line", order, LineAnswer)
+
+
+def _is_below(name: str, folders: Sequence[str]) -> bool:
+    return any(Path(name).is_relative_to(folder) for folder in folders)
 
 
 class RemotePlaces:
@@ -329,7 +338,7 @@ class RemotePlaces:
     def __init__(self, machine: RemoteMachine, workspace: str) -> None:
         self._machine, self._workspace = machine, workspace
 
-    async def boxed(self) -> Path | None:
+    async def collected_in_box(self) -> Path | None:
         names = await self._machine.list_collected("collected", self._workspace, "out")
         if not {"done", "work.bundle"} <= set(names):
             return None

@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import PurePath
 from typing import Protocol, TypeVar, cast, get_args
 
 import msgspec
@@ -18,25 +19,35 @@ from corral.machines.agent_output import (
     AgentNetwork,
     AgentOutput,
     TurnLogs,
+    TurnOrders,
     add_toolbox,
     connect_agent,
     follow_to_end,
 )
-from corral.machines.calls import AgentStart, AttemptPlace, EndTurn, FollowTurn, LaidFile, MachineFacts, TurnEnd, Words
+from corral.machines.calls import (
+    AgentStart,
+    AttemptPlace,
+    EndTurn,
+    FollowTurn,
+    LaidFile,
+    MachineFacts,
+    StdinWords,
+    TurnEnd,
+)
 from corral.machines.calls import WorkspaceFile as FileOrder
-from corral.machines.far_end.spool import END, ENDING, STDERR, STDOUT, RecordReader
+from corral.machines.far_end.turn import END, ENDING, STDERR, STDOUT, RecordReader
 from corral.machines.frames import MOST_FRAME, BrokenFrames, MachineLost
 from corral.machines.host import Host
 from corral.machines.machine import WorkReport
 from corral.machines.network import OWN
-from corral.machines.remote.link import AGAIN_SECONDS, MachineLink
-from corral.machines.remote.port_relay import PortRelay
-from corral.machines.resolved_agent import ResolvedAgent
-from corral.model.agent_api import AgentTask, Answer, Command, Leave, Telling
+from corral.machines.remote.link import AGAIN_SECONDS, MachineLink, PortRelay
+from corral.machines.resolved_agent import HOOK, ResolvedAgent
+from corral.model.agent_api import AgentTask, Command, Leave
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Noted
 from corral.rules.text.names import as_plain_text
 from corral.rules.text.redact import likely_secrets
+from corral.world.concurrent import beside
 from corral.world.process import Exit, ProcessControl, ProcessLimits, Why
 from corral.world.process_pipes import LineSplitter
 
@@ -58,14 +69,14 @@ class OpenedAttempt(Protocol):
 
 
 class TurnNotes(Struct, frozen=True, kw_only=True):
-    """What an engine that comes later needs to go on with a turn; it lies with the machine, and holds no key."""
+    """What an engine that comes later needs to continue a turn; it lies with the machine, and holds no key."""
 
     task: AgentTask
     placeholder: str = ""  #: what stands for the key
     token: str = ""  #: of the toolbox
 
 
-class RemoteTurn:
+class RemoteTurn(TurnOrders):
     """Follows one turn to its end, through as many connections as it takes."""
 
     def __init__(
@@ -101,6 +112,10 @@ class RemoteTurn:
         task, _ = add_toolbox(task, resolved, connected.network, listeners.tools)
         task = structs.replace(task, mcp=tuple(structs.replace(each, command=self._facts.interpreter,
             args=("-IS", self._facts.bridge)) for each in task.mcp))  # fmt: skip
+        if task.hook:
+            script = PurePath(self._facts.bridge).with_name(HOOK.name)
+            there = (self._facts.interpreter, "-IS", str(script))
+            task = structs.replace(task, hook=structs.replace(task.hook, command=there))
         command = resolved.agent.start(task)
         token = listeners.tools.token.reveal() if listeners.tools else ""
         notes = TurnNotes(task=task, placeholder=connected.network.placeholder, token=token)
@@ -114,7 +129,7 @@ class RemoteTurn:
     async def resume(
         self, place: AttemptPlace, notes: TurnNotes, resolved: ResolvedAgent, listeners: AgentListeners
     ) -> Exit:
-        """Go on with a turn that an engine before this one started, from its first line on."""
+        """Continue a turn that an engine before this one started, from its first line on."""
         self._answered = place.answered
         resolved = structs.replace(resolved, mcp={})
         connected = await self._connect(resolved, listeners, notes.placeholder)
@@ -160,7 +175,7 @@ class RemoteTurn:
             logins=self._logins(resolved),
             read_back=command.read_back,
             limits=limits,
-            bridged=bool(task.mcp),
+            bridged=bool(task.mcp or task.hook),
             ports=network.listeners,
             open=network.open,
             network_env=network.env,
@@ -267,7 +282,7 @@ class RemoteTurn:
 
     @contextlib.asynccontextmanager
     async def _steering(self, talk: _TurnControl, halt: asyncio.Event, *, talks: bool) -> AsyncGenerator[None]:
-        """Pass on what the agent is told, and that it is to end."""
+        """Pass on what the agent gets, and the order to end."""
 
         async def say() -> None:
             while talks:
@@ -288,13 +303,8 @@ class RemoteTurn:
                     return
                 await asyncio.sleep(AGAIN_SECONDS)
 
-        tasks = [asyncio.create_task(say()), asyncio.create_task(end())]
-        try:
+        async with beside(say(), end()):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_soon(self) -> None:
         if self.keep:
@@ -308,17 +318,7 @@ class RemoteTurn:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    # --- what its engine wants of it
-
-    def tell(self, order: Telling) -> bool:
-        return self._listening is not None and self._listening.tell(order)
-
-    def answer(self, order: Answer) -> bool:
-        return self._listening is not None and self._listening.answer(order)
-
-    def cut(self) -> None:
-        if self._listening is not None:
-            self._listening.cut(self._halt.set)
+    # --- orders of its engine
 
     def report(self) -> WorkReport:
         listening = self._listening
@@ -373,17 +373,17 @@ class _TurnOutput:
 
 
 class _TurnControl(ProcessControl):
-    """What the agent is told, each with the output that it answers: what was answered before is not answered again."""
+    """What the agent gets, each with the output that it answers: nothing is answered twice."""
 
     def __init__(self, output: _TurnOutput, answered: int) -> None:
         super().__init__()
         self._output, self._answered = output, answered
-        self.answers: list[Words] = []  #: as many as wait in `words`
+        self.answers: list[StdinWords] = []  #: as many as wait in `words`
 
     def say(self, data: bytes | None) -> None:
         offset = self._output.records.offset
         if offset > self._answered:
-            self.answers.append(Words(data, offset))
+            self.answers.append(StdinWords(data, offset))
             super().say(data)
 
 
@@ -392,6 +392,9 @@ def _ship(resolved: ResolvedAgent, command: Command) -> dict[int, LaidFile]:
     found: dict[int, LaidFile] = {}
     for word, path in resolved.programs.scripts(command).items():
         if path.stat().st_size > MOST_SHIPPED:
-            raise BadRequest(f"{path} is larger than {MOST_SHIPPED >> 20} MB: it cannot go along to another machine")
+            raise BadRequest(
+                f"{path} is larger than {MOST_SHIPPED >> 20} MB: it cannot go along to another machine",
+                hint="make it smaller, or let the attempt run on this machine",
+            )
         found[word] = LaidFile(path.name, path.read_bytes(), path.stat().st_mode & 0o777)
     return found

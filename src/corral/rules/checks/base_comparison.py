@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, structs
 
+from corral import amounts
 from corral.model import CheckObservation, CheckResult, Report, Sighting, Tally, TestChange
 from corral.model.evidence import MOST_NAMES, Outcome
-from corral.rules.checks.steering import roles
 
 GO_TEST = re.compile(r"(?:[^\s/]+/)*?([^\s/.]+\.(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?)")
 OFF: tuple[Outcome, ...] = ("skipped", "xfailed")
-#: Ids that runners give what failed before any test of it ran: the file, module, class or suite stands in the group.
+#: Ids that runners give what failed before any test of it ran: the file, module, class or suite is in the group.
 STAND_INS = (
     re.compile(r"(?:^|\.)_FailedTest\.(.+)$"),
     re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$"),
@@ -178,7 +178,7 @@ def _enough(gone: Sequence[str], before: Report, after: Report) -> set[str]:
 
 
 def _family(name: str) -> str:
-    """Return the function of a parametrised id; of others their file, or the suites that they stand in."""
+    """Return the function of a parametrised id; of others their file, or the suites that they are in."""
     own = stem(name)
     if own != name:
         return own
@@ -197,6 +197,8 @@ def _is_doctest(name: str) -> bool:
     path, _, rest = name.partition("::")
     dotted = ".".join(PurePosixPath(path).with_suffix("").parts)
     module = PurePosixPath(path).stem
+    from corral.rules.checks.steering import roles  # noqa: PLC0415 -- slow to load, for failed tests alone
+
     return bool(rest) and not roles.is_test(path) and rest.startswith((module, dotted)) and "::" not in rest
 
 
@@ -234,6 +236,12 @@ def once_more(first: CheckResult, second: CheckResult) -> CheckResult:
     return structs.replace(first, again=sighting(second), flaky=second.passed)
 
 
+def seen_once_more(first: CheckObservation, second: CheckObservation) -> CheckObservation:
+    """Add how a check that failed ended the second time; where that is a pass, its tests count and not the first's."""
+    counts = second if second.result.passed else first
+    return structs.replace(counts, result=once_more(first.result, second.result))
+
+
 def compare_with_base(result: CheckResult, before: Sighting | None) -> CheckResult:
     """Hold a result against the base: a failure is new unless the base failed in the same way.
 
@@ -265,7 +273,8 @@ def judge_flaky(result: CheckResult) -> CheckResult:
     command = result.command
     if result.before is not None and result.before.flaky:
         first = structs.replace(sighting(result), flaky=True)
-        return structs.replace(result, exit_code=0, again=first, new_failures=(), old_failures=result.old_failures)
+        tests = result.again.tests if result.again else result.tests
+        return structs.replace(result, exit_code=0, tests=tests, again=first, new_failures=())
     return structs.replace(result, note=f"`{command}` is flaky: it failed, and then passed on the same tree")
 
 
@@ -290,8 +299,8 @@ def comparison_text(result: CheckResult) -> str | None:
         return result.note or f"`{command}` is flaky, here as at the base: it failed, and then passed"
     if result.new_failures or result.old_failures:
         new, old = len(result.new_failures), len(result.old_failures)
-        parts = [f"{new} new failure{'' if new == 1 else 's'}: {_some(result.new_failures)}"] if new else []
-        parts += [f"{old} failed at the base too: {_some(result.old_failures)}"] if old else []
+        parts = [f"{amounts.count(new, 'new failure')}: {_some(result.new_failures)}"] if new else []
+        parts += [f"{old} failed before as well: {_some(result.old_failures)}"] if old else []
         return f"`{command}`: {'; '.join(parts)}"
     if gone := count_lost(result):
         return f"`{command}` ran {gone} tests fewer than at the base"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -25,6 +26,10 @@ BEHIND = (":", " ", ".", "/", "[")  #: what follows the name of a file or module
 ABLE = frozenset({"pytest", "unittest"})
 MOST_PARAMETERS = 10  #: of one altered test function that are run
 LEAST_SECONDS, SHARE = 0.3, 0.2  #: for which tests run in another order: at least, and of the time of the checks
+MOST_REPEATED, MOST_ROUNDS = 10, 20  #: tests that run at the base again, and how often each does
+FEW_ROUNDS = 5  #: up to which the ends of a test alone are no pattern
+CHEAP_SECONDS = 5.0  #: of checks whose tests cannot be chosen: up to then the work runs them again, too
+MOST_WHOLE = 3  #: how often they run again
 UNSTABLE = "has tests that pass only by chance, or only in their usual order"
 
 
@@ -224,3 +229,102 @@ def reordered_limits(now: CheckObservation, again: CheckObservation) -> list[str
     passed, ends = (each.report.tests if each.report else {} for each in (now, again))
     failed = [name for name, end in ends.items() if end == "failed" and passed.get(name) == "passed"]
     return [f"`{now.result.command}` {UNSTABLE}: {', '.join(failed[:3])}{' ...' * (len(failed) > 3)}"] if failed else []
+
+
+def repeated_order(runs: Sequence[tuple[CheckObservation, CheckObservation]], seconds: float) -> TestOrder | None:
+    """Return the order in which fixed tests run at the base again and again; None: no reporter can choose tests.
+
+    `runs`: each check at the base and in the run that counts; `seconds`: how long these took.
+    """
+    names = [name for before, now in runs if _can_choose(now) for name in fixed_tests(before, now)]
+    if not names:
+        return None
+    step = -(-len(names) // MOST_REPEATED)
+    return TestOrder(
+        only=tuple(names[::step]),
+        most=MOST_REPEATED,
+        seconds=LEAST_SECONDS + SHARE * seconds,
+        times=MOST_ROUNDS,
+    )
+
+
+def _can_choose(seen: CheckObservation) -> bool:
+    return bool(seen.report and ABLE & {*seen.report.runners})
+
+
+def whole_runs(runs: Sequence[tuple[CheckObservation, CheckObservation]], seconds: float) -> tuple[int, int]:
+    """Return how often checks whose tests cannot be chosen run again, at the base and on the work.
+
+    The base runs at least once more, unless its failure was looked at twice already; what is quick runs more often.
+    """
+    cheap = LEAST_SECONDS + SHARE * seconds
+    taken = [sum(each.result.seconds for each in side) for side in zip(*runs, strict=True)]
+    quick = [min(MOST_WHOLE, int(cheap // max(each, 0.001))) for each in taken]
+    looked = all(before.result.again is not None for before, _ in runs if _has_failed(before))
+    short = taken[1] <= CHEAP_SECONDS
+    return max(quick[0], int(short or not looked)), max(quick[1], int(short))
+
+
+def whole_needed(runs: Sequence[tuple[CheckObservation, CheckObservation]], again: Sequence[CheckObservation]) -> int:
+    """Return how often the whole checks must run at the base: where fixed tests pass alone, not merely at times."""
+    ends = [
+        found
+        for (before, now), seen in zip(runs, again, strict=False)
+        if _can_choose(now)
+        for name in fixed_tests(before, now)
+        if any(found := _passes(name, seen))
+    ]
+    if not ends or any(map(_is_mixed, ends)):
+        return 0
+    return 1 if min(map(len, ends)) > FEW_ROUNDS else 2
+
+
+def _passes(name: str, seen: CheckObservation) -> tuple[bool, ...]:
+    """Return whether a test passed, for each time that it ran."""
+    if seen.report is None or name not in seen.report.tests:
+        return ()
+    ends = seen.report.repeated.get(name) or (seen.report.tests[name],)
+    return tuple(end == "passed" for end in ends if end not in ("skipped", "xfailed"))
+
+
+def _is_mixed(passes: Sequence[bool]) -> bool:
+    """Tell whether a test passes at times; one that changes once may depend on what the first time left."""
+    return sum(first != second for first, second in itertools.pairwise(passes)) > 1
+
+
+def chance_limits(
+    before: CheckObservation,
+    now: CheckObservation,
+    base_again: Sequence[CheckObservation],
+    base_whole: Sequence[CheckObservation],
+    again: Sequence[CheckObservation],
+) -> list[str]:
+    """Say that a check fails only at times at the base, or passes only at times now.
+
+    `base_again`: it once more at the base, its fixed tests alone where a reporter can choose them; `base_whole`: all of
+    it there, where these passed alone; `again`: on the work.
+    """
+    if not _has_failed(before):
+        return []
+    command, names = now.result.command, fixed_tests(before, now)
+    if _can_choose(now) and names:
+        by_chance = [name for name in names if _passes_by_chance(name, base_again, base_whole)]
+    elif _can_choose(now):  # those that were chosen are tests of another check
+        by_chance = []
+    elif names:
+        by_chance = [name for name in names if any(any(_passes(name, each)) for each in base_again)]
+    else:
+        by_chance = [command] if any(each.result.passed for each in base_again) else []
+    if by_chance:
+        which = f" ({_some(by_chance)})" if names else ""
+        return [f"`{command}` fails at times at the base{which}: passing once shows nothing"]
+    failed = [each for each in again if not each.result.passed and not each.result.note]
+    return [f"`{command}` fails at times on the work: passing once shows nothing"] if failed else []
+
+
+def _passes_by_chance(
+    name: str, base_again: Sequence[CheckObservation], base_whole: Sequence[CheckObservation]
+) -> bool:
+    """Tell whether a test that failed at the base passes there at times, and not because it ran alone."""
+    ends = [_passes(name, each) for each in base_again]
+    return any(map(_is_mixed, ends)) or any(any(_passes(name, each)) for each in base_whole)

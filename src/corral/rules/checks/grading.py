@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
+from corral import amounts
 from corral.model import (
     NOT_STARTED,
     AlteredTests,
@@ -52,6 +53,9 @@ class CheckRuns(Struct, frozen=True, kw_only=True):
     reordered: tuple[CheckObservation, ...] | None = (
         None  #: its tests in the opposite order; None: nothing can be learnt by it
     )
+    base_again: tuple[tuple[CheckObservation, ...], ...] = ()  #: the base once more, some of its tests or all
+    base_whole: tuple[tuple[CheckObservation, ...], ...] = ()  #: all of it, where these tests pass alone
+    again: tuple[tuple[CheckObservation, ...], ...] = ()  #: the run that counts once more
     held_out: tuple[CheckObservation, ...] | None = None
     held_out_base: tuple[CheckObservation, ...] | None = None
 
@@ -186,6 +190,11 @@ def _grade_against_base(
     progress = False
     for place, before in enumerate(base):
         seen = _counting_run(ran, work, place)
+        again = () if _is_excused(ran, work, place) else ran.again
+        runs = ([each[place] for each in more] for more in (ran.base_again, ran.base_whole, again))
+        if words := further_runs.chance_limits(before, seen, *runs):
+            found.limits += words
+            found.capped = True
         compared = base_comparison.compare_ids(before, seen, _excuses(ran, work), work.renamed)
         changes.append(compared.change)
         found.against += compared.against if not _is_excused(ran, work, place) else ()
@@ -201,7 +210,7 @@ def _grade_against_base(
     if ran.held_out is not None:
         _held_out(ran.held_out, ran.held_out_base or (), work, found)
     if work.shadows:
-        found.against.append(f"modules of the work stand in the way of others: {_some(work.shadows)}")
+        found.against.append(f"modules of the work shadow others: {_some(work.shadows)}")
     evidence = _grade_findings(ran, work, found, progress=progress)
     return GradingResult(results=results, evidence=evidence, tests=tuple(changes), altered=altered)
 
@@ -231,7 +240,7 @@ def _grade_findings(ran: CheckRuns, work: WorkFacts, found: _Findings, *, progre
     if ran.held_out is not None and not unseen:
         found.remarks.append(further_runs.NOT_RUN)
     if (progress or shown) and not found.capped:
-        fixed = f": {found.fixed} test{'' if found.fixed == 1 else 's'} fixed" if found.fixed else ""
+        fixed = f": {amounts.count(found.fixed, 'test')} fixed" if found.fixed else ""
         how = "passes here and with the base's own tests" if ran.harness is not None else "passes here"
         words = [f"fails at the base, {how}{fixed}"] if progress else []
         words += ["checks that the agent never saw pass"] if unseen else []
@@ -318,8 +327,9 @@ def _progress(
     if seen.report is None and STARTS_REPORTER.match(command):
         found.limits.append(f"`{command}` keeps Corral's test reporter out: which tests ran is not known")
         return False
-    if seen.report is None and seen.result.tests is None:
-        found.remarks.append(f"no reporter for this runner: `{command}` is judged by its exit code alone")
+    if seen.report is None:
+        counts = "alone" if seen.result.tests is None else "and the counts of tests that it prints"
+        found.remarks.append(f"no reporter for this runner: `{command}` is judged by its exit code {counts}")
     if seen.result.flaky and not before.result.flaky and not ran.delivered[place].result.flaky:
         found.against.append(f"`{command}` failed and then passed with the base's own tests")
     if ran.harness is not None and seen is not ran.harness[place]:
@@ -463,7 +473,3 @@ def _evidence(word: Grade, reasons: Sequence[str]) -> Evidence:
 
 def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def unchecked_evidence(words: str) -> Evidence:
-    return Evidence(grade="unchecked", reasons=(words,))

@@ -1,4 +1,4 @@
-"""Receipts: how they are written, sealed, and held against what is found."""
+"""Receipts: how they are written, sealed, and compared with what is found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Point(Struct, frozen=True):
 
 
 class ReceiptVerification(Struct, frozen=True, kw_only=True):
-    """One receipt, held against the world."""
+    """One receipt, compared with the world."""
 
     attempt: str
     agent: str
@@ -53,7 +53,7 @@ def text(receipt: Receipt) -> bytes:
 
 
 def seal(receipt: Receipt, key: bytes) -> Receipt:
-    """Put a seal on a receipt, which only somebody with the key can make."""
+    """Put a seal on a receipt, which only someone with the key can make."""
     return structs.replace(receipt, seal=_seal(receipt, key))
 
 
@@ -144,7 +144,7 @@ def _record_point(receipt: Receipt, attempt: Attempt) -> Point:
 
 def _seal_point(receipt: Receipt, found: ReceiptFacts) -> Point:
     if not receipt.seal:
-        return Point("seal", holds=False, words="it has no seal: an older corral made it, or somebody took it off")
+        return Point("seal", holds=False, words="it has no seal: an older corral made it, or someone removed it")
     if found.key is None:
         return Point("seal", holds=False, words="the key that sealed it is not on this machine")
     holds = hmac.compare_digest(receipt.seal, _seal(receipt, found.key))

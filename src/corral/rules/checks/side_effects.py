@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
@@ -35,6 +35,23 @@ OUTPUT_FOLDERS = frozenset({
 ADDED_ROLES = ("runner", "command", "start-up", "mixed")
 #: What package managers write when dependencies changed.
 LOCKS = re.compile(r"(?i)(^|/)([^/]*\.lock|[^/]*[.-]lock\.(json|ya?ml)|go\.(sum|mod)|npm-shrinkwrap\.json|bun\.lockb)$")
+#: Folders and names of code that a tool writes anew.
+GENERATED_FOLDERS = frozenset({
+    "generated", "__generated__", "gen", "autogen", "dist", "build", "builds", "out", "output", "target", "_build",
+    "obj",
+})  # fmt: skip
+GENERATED_NAMES = re.compile(
+    r"(?i)^zz_generated|^_version\.py$|_pb2(_grpc)?\.pyi?$|\.pb(\.\w+)*\.\w+$|[._-](gen|generated|autogen)\.\w+$|\.g\.\w+$|"
+    r"\.designer\.\w+$|\.min\.\w+$"
+)
+#: What generators write into the first lines of a file.
+GENERATED_TEXT = re.compile(
+    rb"(?i)@generated\b|\b(auto-?|automatically[ ])generated\b|\bgenerated\b[^\n]{0,200}\bdo not (edit|modify|change)\b"
+    rb"|\bdo not (edit|modify|change)\b[^\n]{0,200}\bgenerated\b|\b(file|code|module) (is|was|has been) generated\b"
+)
+MOST_HEADER = 2000
+ATTRIBUTES = ".gitattributes"
+_MARKED = re.compile(r"^[ \t]*(\S+)[ \t].*?(?<!\S)linguist-generated(?:=true)?(?!\S)", re.MULTILINE)
 SNAPSHOTS = re.compile(r"(?i)(^|/)__(image_)?snapshots__/|\.(snap|ambr)$")
 MOST_KEPT = 100
 
@@ -57,10 +74,10 @@ def find_meddling(before: CheckObservation, now: CheckObservation, product: Coll
     if now.left:
         meddling.limits.append(f"`{command}` left programs running: {_some(now.left)}")
     meddling.limits += added_limits(now)
-    touched = list(_touched_files(now, product))
+    touched = list(_touched_files(before, now, product))
     came_as_far = before.result.passed or bool(before.report and before.report.tests)
     new = [each for each in touched if each not in before.touched]
-    strong = [each for each in new if _concerns_tests(each, command)] if came_as_far else []
+    strong = [each for each in new if each not in product and _concerns_tests(each, command)] if came_as_far else []
     if strong:
         meddling.against.append(f"`{command}` changed files of its own tests while it ran: {_some(strong)}")
     if others := [each for each in touched if each not in strong]:
@@ -68,14 +85,43 @@ def find_meddling(before: CheckObservation, now: CheckObservation, product: Coll
     return meddling
 
 
-def _touched_files(now: CheckObservation, product: Collection[str]) -> Iterator[str]:
+def _touched_files(before: CheckObservation, now: CheckObservation, product: Collection[str]) -> Iterator[str]:
+    """Yield the files whose change says something: a build may write locks and generated code.
+
+    Source that has its old content again is not changed, nor is source that the base's run makes anew, with the content
+    that it has there.
+    """
     own = {*product}
+    made = {*now.rewritten, *before.rewritten, *before.generated}
     for each in now.touched:
         path = HOW.sub("", each)
-        if path in own or LOCKS.search(path):
+        if LOCKS.search(path):
             continue
-        if not roles.is_code(path) or _concerns_tests(each, now.result.command):
+        if roles.is_code(path) and (path in own or not _concerns_tests(each, now.result.command)):
+            if each not in made and not _is_generated(now, path, own):
+                yield each
+        elif path not in own:
             yield each
+
+
+def _is_generated(now: CheckObservation, path: str, own: Collection[str]) -> bool:
+    """Tell generated code by where it lies or by its name, and by a mark that the work did not write itself."""
+    file = PurePosixPath(path)
+    if file.suffix.lower() in table.COMPILED_SUFFIXES or GENERATED_NAMES.search(file.name):
+        return True
+    if not GENERATED_FOLDERS.isdisjoint(part.lower() for part in file.parts[:-1]):
+        return True
+    return path in now.generated and path not in own and ATTRIBUTES not in own
+
+
+def generated_files(contents: Mapping[str, bytes], attributes: str) -> tuple[str, ...]:
+    """Return the files of a commit that say so themselves, or of which its attributes say so."""
+    rules = globs.gitignore("\n".join(found[1] for found in _MARKED.finditer(attributes)))
+    return tuple(
+        path
+        for path, content in contents.items()
+        if GENERATED_TEXT.search(content[:MOST_HEADER]) or globs.is_ignored(rules, path)
+    )
 
 
 def _concerns_tests(words: str, command: str) -> bool:

@@ -81,13 +81,13 @@ def of_output(
     verdict: Verdict | None, ended: Ended | None, schema: Mapping[str, Any] | None, *, command: bool = False
 ) -> tuple[Any, Verdict | None]:
     """Return what an agent gave for its output, and the verdict: one that does not fit its schema is none."""
-    told = None if ended is None else ended.output if ended.output is not None else ended.text
+    value = None if ended is None else ended.output if ended.output is not None else ended.text
     if schema is None or ended is None:
-        return told, verdict
+        return value, verdict
     if verdict is not None and verdict.error and verdict.error.kind == "bad_output":
-        return told, Verdict(verdict.status, structs.replace(verdict.error, lasting=True))
+        return value, Verdict(verdict.status, structs.replace(verdict.error, lasting=True))
     if verdict is not None:
-        return told, verdict
+        return value, verdict
     taken = output.take_printed(ended.text, schema) if command else output.take(ended, schema)
     if not taken.misfits:
         return taken.value, None
@@ -95,7 +95,7 @@ def of_output(
     hint = "`corral logs` shows what it said; ask for less, or give it more tries"
     if command:
         hint = "print one JSON value last, and other lines to stderr; `corral logs` shows what it printed"
-    return told, Verdict("failed", Failure("bad_output", words, hint, lasting=True))
+    return value, Verdict("failed", Failure("bad_output", words, hint, lasting=True))
 
 
 def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | None:
@@ -111,7 +111,7 @@ def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | Non
 def of_limits(
     verdict: Verdict | None, complaint: str, *, killed: int = 0, disk_has_room: bool = False
 ) -> Verdict | None:
-    """Name the limit that the kernel held it to, by the processes it killed for want of memory or by its complaint.
+    """Name the limit that the kernel held it to, by the processes it killed for lack of memory or by its complaint.
 
     With `disk_has_room`, only the box's temporary folders can have been full.
     """

@@ -1,1 +1,1 @@
-"""What an agent is told and hands on."""
+"""Prompts, and what one agent hands to the next."""

@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from corral.model.errors import BadRequest
 
-MOST_BYTES = 10_240  #: of one letter
+MOST_BYTES = 10_240  #: of one message
 MOST_SENT = 200  #: by one attempt; each copy counts
 MOST_WAITING = 100  #: unread, in one box
 MOST_TAKEN = 20  #: at once
-MOST_DELIVERIES = 5  #: a letter that was taken so often and never acknowledged is a dead one
-LEASE_SECONDS = 120.0  #: how long a letter that was taken waits to be acknowledged
+MOST_DELIVERIES = 5  #: a message that was taken so often and never acknowledged is a dead one
+LEASE_SECONDS = 120.0  #: how long a message that was taken waits to be acknowledged
 LONGEST_LEASE_SECONDS = 3600.0
-KEPT_SECONDS = 7 * 24 * 3600.0  #: letters that were read stay so long
+KEPT_SECONDS = 7 * 24 * 3600.0  #: messages that were read stay so long
 
 Priority = Literal["low", "normal", "high", "urgent"]
 RANKS: dict[Priority, int] = {"low": 0, "normal": 1, "high": 2, "urgent": 3}
@@ -27,7 +27,7 @@ PARENT = "parent"
 
 
 class MailAddress(Struct, frozen=True):
-    """Where letters lie until they are read: by a node's attempts, whichever is at work, or by one attempt alone."""
+    """Where messages lie until they are read: by a node's attempts, whichever is at work, or by one attempt alone."""
 
     run: str
     name: str
@@ -53,7 +53,7 @@ class MailRecipients(Struct, frozen=True, kw_only=True):
 
 
 def addresses_of(to: str, circle: MailRecipients) -> list[MailAddress]:
-    """Return the boxes that a letter goes to; it never leaves the run, its parent and its children."""
+    """Return the boxes that a message goes to; it never leaves the run, its parent and its children."""
     if to == EVERYBODY:
         return _everybody(circle)
     if to == PARENT:
@@ -102,10 +102,10 @@ def signature(circle: MailRecipients, box: MailAddress) -> str:
 def check_length(text: str) -> None:
     size = len(text.encode(errors="replace"))
     if not text.strip():
-        raise BadRequest("the letter is empty", hint="give it a text")
+        raise BadRequest("the message is empty", hint="give it a text")
     if size > MOST_BYTES:
         raise BadRequest(
-            f"the letter has {size} bytes; {MOST_BYTES} are the most",
+            f"the message has {size} bytes; {MOST_BYTES} are the most",
             hint="put what is long into a file of your workspace and name it",
         )
 
@@ -113,13 +113,15 @@ def check_length(text: str) -> None:
 def check_capacity(sent: int, copies: int, fullest: int) -> None:
     """Refuse what would flood: by the writer's count, or by what waits in the fullest of the boxes."""
     if sent + copies > MOST_SENT:
-        raise BadRequest(f"this attempt has written {sent} letters; {MOST_SENT} are the most")
+        raise BadRequest(
+            f"this attempt has sent {sent} messages; {MOST_SENT} are the most", hint="put what is left into your result"
+        )
     if fullest >= MOST_WAITING:
-        raise BadRequest(f"the box is full: {fullest} letters wait to be read there", hint="wait until they are read")
+        raise BadRequest(f"the box is full: {fullest} messages wait to be read there", hint="wait until they are read")
 
 
 def others(circle: MailRecipients) -> list[str]:
-    """Return whom a letter can be written to by name; of those who race with the writer, each for itself."""
+    """Return who can get mail by name; of those who race with the writer, each for itself."""
     names = [place.node for place in circle.places if not place.over and place.node != circle.node]
     here = [place for place in circle.places if place.node == circle.node]
     names += [attempt for place in here for attempt in place.attempts if attempt != circle.attempt]

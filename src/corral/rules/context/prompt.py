@@ -26,6 +26,8 @@ def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: 
         parts.append(task.handoff)
     if task.files:
         parts.append("Files this is about:\n" + "\n".join(f"- {name}" for name in task.files))
+    if task.images:
+        parts.append("Images this is about: " + ", ".join(f"~/images/{image.name}" for image in task.images))
     if task.read_only:
         parts.append("Change no files: only look and answer.")
     if fed_back:
@@ -50,13 +52,13 @@ def conflict_prompt(files: Sequence[str]) -> str:
 
 
 def resume_prompt(steers: Sequence[str] = ()) -> str:
-    """Return what an agent hears when its own session goes on after an interruption."""
-    going_on = "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."
-    return "\n\n".join([going_on, *steers])
+    """Return what an agent hears when its own session continues after an interruption."""
+    resumed = "You were interrupted. Your workspace is as you left it. Continue the task and finish it."
+    return "\n\n".join([resumed, *steers])
 
 
 def steer_prompt(task: Task, steers: Sequence[str], *, remembers: bool, guide: str = "") -> str:
-    """Return what an agent hears that had ended its turn when a person had something to add."""
+    """Return what an agent hears that had ended its turn when a user had something to add."""
     if remembers:
         return "\n\n".join(steers)
     worked = "You have worked on this already; your workspace is as you left it. Now also do this:"
@@ -66,7 +68,9 @@ def steer_prompt(task: Task, steers: Sequence[str], *, remembers: bool, guide: s
 def feedback(failed: Attempt) -> str:
     """Say to the next try what was wrong with the one before."""
     if failed.status == "over_budget" and failed.commit:
-        return "You have worked on this before and were stopped; what you did is in your workspace. Go on from there."
+        return (
+            "You have worked on this before and were stopped; what you did is in your workspace. Continue from there."
+        )
     bad = [check for check in failed.checks if not check.passed]
     if bad:
         words = bad[0].note or f"`{bad[0].command}` ended with {bad[0].exit_code}"
@@ -78,11 +82,11 @@ def feedback(failed: Attempt) -> str:
 
 
 def from_summary(task: Task, summary: str, original: str, *, guide: str = "") -> str:
-    """Return what an agent hears that goes on in a fresh session from a summary of its own work."""
+    """Return what an agent hears that continues in a fresh session from a summary of its own work."""
     parts = [*task.briefing, *([guide] if guide else [])]
     going_on = (
         "You are in the middle of a task. You have worked on it already, in a session that became too long; your "
-        "workspace is as you left it. This is what matters of it; go on from here, do nothing twice, and finish."
+        "workspace is as you left it. This is what matters of it; continue from here, do nothing twice, and finish."
     )
     parts += [task.handoff] if task.handoff else []
     return "\n\n".join([*parts, going_on, summary, f"What was said and done before is in {original}, if you need it."])
@@ -91,7 +95,7 @@ def from_summary(task: Task, summary: str, original: str, *, guide: str = "") ->
 def for_summary(kept: str, steps: str, most: int) -> str:
     """Return what an agent is asked that is to summarise the work of another."""
     return (
-        f"Summarise the work below for the agent that goes on with it, in at most {most} characters of Markdown: what "
+        f"Summarise the work below for the agent that continues it, in at most {most} characters of Markdown: what "
         "was done and why, what was decided, which files were changed, what failed, what is still to do. Use no tools; "
         "answer with the summary alone. It must hold each of these, word for word:"
         f"\n\n{kept}\n\n# The work\n\n{steps}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from corral import amounts
 from corral.model.errors import BadRequest
 from corral.model.flow import Task
 from corral.model.review import Comment
@@ -45,7 +46,7 @@ def check_lines(file: str, lines: Sequence[str], line: int, last: int) -> None:
     if line < 1 or last < line:
         raise BadRequest(f"{line}-{last} are no lines", hint="lines count from 1, the first comes first: a.py:3-5")
     if last > len(lines):
-        count = f"{len(lines)} line{'' if len(lines) == 1 else 's'}"
+        count = f"{amounts.count(len(lines), 'line')}"
         raise BadRequest(f"{file} has {count}, not {last}", hint="corral diff shows the lines that changed")
 
 

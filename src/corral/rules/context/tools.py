@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
@@ -13,18 +14,20 @@ from corral.model.program import MOST_SOURCE_BYTES, Language
 from corral.rules.context.mail import LEASE_SECONDS, LONGEST_LEASE_SECONDS, MOST_TAKEN, Priority
 from corral.rules.context.memory import MOST_FILES, MOST_TEXT
 
-LONGEST_WAIT_SECONDS = 45.0  #: most programs give a tool a minute; who wants to wait longer asks again
+LONGEST_WAIT_SECONDS = 45.0  #: most programs give a tool a minute; for a longer wait the agent calls again
 MOST_PROGRESS = 1000  #: characters of a report
 MOST_QUESTION = 4000
 MOST_TASK = 100_000
 MOST_RESULT_BYTES = 256 << 10
+LONGEST_COMMAND_SECONDS = 600.0
+PathText = Annotated[str, Meta(max_length=4096)]
 Wait = Annotated[
     float,
     Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for it if it is not there yet; then ask again."),
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Optional = Annotated[str, Meta(max_length=200)]
-#: Models are told that it is a text: not every provider takes a schema that leaves the type open.
+#: For models it is a text: not every provider takes a schema that leaves the type open.
 Result = Annotated[Any, Meta(description="Text, or JSON.", extra_json_schema={"type": "string"})]
 MODERN = "2026-07-28"  #: no handshake: each request says which revision it speaks
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -32,6 +35,7 @@ VERSION_FIELD = "io.modelcontextprotocol/protocolVersion"
 MOST_BATCH = 16
 PARSE, INVALID, NO_METHOD, BAD_PARAMETERS, UNSUPPORTED = -32700, -32600, -32601, -32602, -32022
 Id = str | int
+T = TypeVar("T")
 
 
 class ReportProgress(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +45,7 @@ class ReportProgress(Struct, frozen=True, forbid_unknown_fields=True):
     percent: Annotated[float, Meta(ge=0, le=100, description="Percentage that is done.")] = 0.0
 
 
-class AskPerson(Struct, frozen=True, forbid_unknown_fields=True):
+class AskUser(Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the user who started this run something that you cannot find out yourself.
 
     Give the default that you will use without an answer before the deadline. If there is no answer yet, continue
@@ -55,7 +59,7 @@ class AskPerson(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """Check whether the user has answered your question, by the `ask` that ask_person returned."""
+    """Check whether the user has answered your question, by the `ask` that ask_user returned."""
 
     ask: Name
     wait_seconds: Wait = 0.0
@@ -182,7 +186,8 @@ class RunProgram(Struct, frozen=True, forbid_unknown_fields=True):
     TypeScript or JavaScript: `export default async function main(input, tools) {...}` with
     `await tools.read_file({path: "a"})`. Python: `async def main(input): ...` with `await read_file(path="a")`. It has
     no file, network or process but these tools: list_files, read_file, write_file, search, run_command, run_tests,
-    git, spawn_task, wait, read_output, send_mail, read_mail, ask_user, report, remember, search_memory.
+    git, packages, spawn_task, wait, read_output, send_mail, read_mail, ack_mail, ask_user, read_answer, report,
+    remember, search_memory, run_tool.
     """
 
     source: Annotated[str, Meta(min_length=1, max_length=MOST_SOURCE_BYTES)]
@@ -199,10 +204,47 @@ class RunTool(Struct, frozen=True, forbid_unknown_fields=True):
     input: Result = None
 
 
+class RunTests(Struct, frozen=True, forbid_unknown_fields=True):
+    """Run tests as a check runs, and count them; without a command, the first check of the settings."""
+
+    command: Annotated[str, Meta(max_length=100_000)] = ""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_COMMAND_SECONDS)] = 300.0
+
+
+class Git(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask git: status, log, diff, show or branches. Nothing is changed."""
+
+    command: Literal["status", "log", "diff", "show", "branches"]
+    ref: Annotated[str, Meta(max_length=200)] = ""
+    path: PathText = ""
+    most: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class Packages(Struct, frozen=True, forbid_unknown_fields=True):
+    """List the package managers of the workspace, what each declares with its version, and how to install and add."""
+
+
+class CheckCall(Struct, frozen=True):
+    """A call that an agent is about to make with a tool of its own; its hook asks, and no agent is offered this."""
+
+    tool: Name
+    arguments: Any = None
+
+
+#: A tool of ours as agents call it: mcp__corral__finish, mcp_corral_finish, corral_finish, corral-finish.
+OWN_NAME = re.compile(r"(?:mcp__?)?corral(?:_toolbox)?(?:__|[_.-])(\w+)")
+
+
+def is_own_tool(name: str) -> bool:
+    """Tell whether an agent's name of a tool means one of ours."""
+    found = OWN_NAME.fullmatch(name)
+    return found is not None and found.group(1) in KINDS
+
+
 Arguments = (
-    ReportProgress | AskPerson | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
+    ReportProgress | AskUser | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
     | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Remember | SearchMemory | RunProgram
-    | RunTool | Finish
+    | RunTool | Git | RunTests | Packages | Finish
 )  # fmt: skip
 
 
@@ -225,16 +267,18 @@ class ToolListing(Struct, frozen=True):
 
 def _name(kind: type[Struct]) -> str:
     name = kind.__name__
-    return "".join("_" + message.lower() if message.isupper() else message for message in name).lstrip("_")
+    return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
 
 
 KINDS: dict[str, type[Arguments]] = {
     _name(kind): kind
     for kind in (
-        ReportProgress, AskPerson, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
-        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, RunProgram, RunTool, Finish,
+        ReportProgress, AskUser, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
+        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Remember, SearchMemory, RunProgram, RunTool, Git,
+        RunTests, Packages, Finish,
     )
 }  # fmt: skip
+OLDER_NAMES = {"ask_person": "ask_user"}  #: that agents of resumed sessions may still call
 
 
 def list_tools() -> tuple[ToolListing, ...]:
@@ -250,13 +294,19 @@ def list_tools() -> tuple[ToolListing, ...]:
 
 def arguments(name: str, given: bytes) -> Arguments:
     """Read what a tool was called with; say in one line what is wrong with it."""
-    kind = KINDS.get(name)
+    kind = KINDS.get(OLDER_NAMES.get(name, name))
     if kind is None:
         raise BadRequest(f"there is no tool `{name[:80]}`", hint="there are: " + ", ".join(KINDS))
+    return decode_arguments(name, given, kind)
+
+
+def decode_arguments(name: str, given: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(given or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadRequest(f"{name}: {str(error).splitlines()[0]}") from error
+        raise BadRequest(
+            f"{name}: {str(error).splitlines()[0]}", hint=f"the schema of {name} lists its fields"
+        ) from error
 
 
 class _RpcMessage(Struct, frozen=True):
@@ -308,7 +358,7 @@ class ToolServer(Struct, frozen=True):
 
 
 def read_message(body: bytes, server: ToolServer) -> tuple[list[McpCall | McpReply], bool]:
-    """Return what a body asks for, and whether it was a batch; nothing for what wants no answer."""
+    """Return the requests of a body, and whether it was a batch; nothing for what needs no answer."""
     try:
         messages = msgspec.json.decode(body, type=list[Raw]) if body.lstrip()[:1] == b"[" else [Raw(body)]
     except (msgspec.DecodeError, UnicodeError, RecursionError):

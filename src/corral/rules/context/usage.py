@@ -53,7 +53,7 @@ class Gauge:
 
     @property
     def over(self) -> bool:
-        """Tell whether it is time to go on from a summary."""
+        """Tell whether it is time to continue from a summary."""
         return self._at > 0 and self.tokens >= self._at * self.window
 
     def words(self) -> str:

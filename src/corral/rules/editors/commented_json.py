@@ -20,19 +20,19 @@ class Unmergeable(ValueError):
     """A text that is not JSON, or that has something else where an entry of ours belongs."""
 
 
-class Node(Struct):
+class JsonNode(Struct):
     """A value, and where it is in the text."""
 
     value: Any
     start: int
     end: int = 0
-    members: dict[str, Node] | None = None
-    items: list[Node] | None = None
+    members: dict[str, JsonNode] | None = None
+    items: list[JsonNode] | None = None
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """Read a text; trailing commas are allowed, as editors allow them."""
-    reader = _Reader(text)
+    reader = _JsonReader(text)
     node = reader.value(0)
     reader.skip()
     if reader.at < len(text):
@@ -45,13 +45,13 @@ def merge(text: str, wanted: object) -> str:
     if "\r\n" in text:
         return merge(text.replace("\r\n", "\n"), wanted).replace("\n", "\r\n")
     if not SPACE.sub("", text):
-        return text + _written(wanted, "", "  ") + "\n"
+        return text + _write(wanted, "", "  ") + "\n"
     while change := _first_change(parse(text), wanted, ""):
         text = change.apply(text)
     return text
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
@@ -63,7 +63,7 @@ class _Reader:
         line = self.text.count("\n", 0, self.at) + 1
         raise Unmergeable(f"line {line}: {words}")
 
-    def value(self, depth: int) -> Node:
+    def value(self, depth: int) -> JsonNode:
         self.skip()
         if depth > MOST_DEPTH:
             self.fail("it is nested too deep")
@@ -73,17 +73,17 @@ class _Reader:
         if not found:
             self.fail("not JSON")
         try:
-            node = Node(json.loads(found[0]), self.at, found.end())
+            node = JsonNode(json.loads(found[0]), self.at, found.end())
         except ValueError:
             self.fail("not JSON")
         self.at = found.end()
         return node
 
-    def _container(self, depth: int) -> Node:
-        node = Node(None, self.at)
+    def _container(self, depth: int) -> JsonNode:
+        node = JsonNode(None, self.at)
         close = "}" if self.text[self.at] == "{" else "]"
-        members: dict[str, Node] = {}
-        items: list[Node] = []
+        members: dict[str, JsonNode] = {}
+        items: list[JsonNode] = []
         self.at += 1
         self.skip()
         while self.text[self.at : self.at + 1] != close:
@@ -122,10 +122,10 @@ class _Reader:
         return key
 
 
-class _Change(Struct):
+class _JsonChange(Struct):
     """One change: a value in the place of another, or a new entry at the end of an object or a list."""
 
-    node: Node
+    node: JsonNode
     value: object
     key: str | None = None
     adds: bool = False
@@ -134,9 +134,9 @@ class _Change(Struct):
         unit = found[1] if (found := INDENT.search(text)) else "  "
         outer = _indent_at(text, self.node.start)
         if not self.adds:
-            return text[: self.node.start] + _written(self.value, outer, unit) + text[self.node.end :]
+            return text[: self.node.start] + _write(self.value, outer, unit) + text[self.node.end :]
         name = "" if self.key is None else f"{json.dumps(self.key, ensure_ascii=False)}: "
-        entry = f"\n{outer}{unit}{name}{_written(self.value, outer + unit, unit)}"
+        entry = f"\n{outer}{unit}{name}{_write(self.value, outer + unit, unit)}"
         close = self.node.end - 1
         kept = text[:close].rstrip()
         after = text[len(kept) : close]
@@ -156,37 +156,37 @@ def _indent_at(text: str, at: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _written(value: object, outer: str, unit: str) -> str:
+def _write(value: object, outer: str, unit: str) -> str:
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"\n{outer}")
 
 
-def _first_change(node: Node, wanted: object, where: str) -> _Change | None:
+def _first_change(node: JsonNode, wanted: object, where: str) -> _JsonChange | None:
     if isinstance(wanted, Mapping):
         return _change_of_object(node, cast("Mapping[str, object]", wanted), where)
     if isinstance(wanted, list) and all(isinstance(each, Mapping) for each in cast("list[object]", wanted)) and wanted:
         return _change_of_list(node, cast("list[Mapping[str, object]]", wanted), where)
-    return None if node.value == wanted else _Change(node, cast("object", wanted))
+    return None if node.value == wanted else _JsonChange(node, cast("object", wanted))
 
 
-def _change_of_object(node: Node, wanted: Mapping[str, object], where: str) -> _Change | None:
+def _change_of_object(node: JsonNode, wanted: Mapping[str, object], where: str) -> _JsonChange | None:
     if node.members is None:
         raise Unmergeable(f"{where or 'the whole'} is not an object")
     for key, value in wanted.items():
         if key not in node.members:
-            return _Change(node, value, key, adds=True)
+            return _JsonChange(node, value, key, adds=True)
         if change := _first_change(node.members[key], value, f"{where}.{key}".lstrip(".")):
             return change
     return None
 
 
-def _change_of_list(node: Node, wanted: Sequence[Mapping[str, object]], where: str) -> _Change | None:
+def _change_of_list(node: JsonNode, wanted: Sequence[Mapping[str, object]], where: str) -> _JsonChange | None:
     if node.items is None:
         raise Unmergeable(f"{where or 'the whole'} is not a list")
     for item in wanted:
         key = next(key for key in KEYS if key in item)
         same = [each for each in node.items if each.members is not None and each.value.get(key) == item[key]]
         if not same:
-            return _Change(node, item, adds=True)
+            return _JsonChange(node, item, adds=True)
         if change := _first_change(same[0], item, f"{where}[{item[key]}]"):
             return change
     return None

@@ -19,20 +19,20 @@ TOOL = re.compile(r'[ \t]*<tool\s[^>]*?name="Corral: [^"]*".*?</tool>\n?', re.DO
 class EditorFile(Struct, frozen=True, kw_only=True):
     """A file, and what belongs into it."""
 
-    path: str  #: below `~`, `{config}` (the XDG folder), `{emacs}`, `{jetbrains}` (each IDE); else of the repository
+    path: str  #: below `~`, `{config}` (of XDG), `{code}`, `{emacs}`, `{jetbrains}` (each IDE); else of the repository
     form: Form  #: entries of a JSON file, tools of JetBrains, or a file that is Corral's alone
     entries: object = None  #: of a JSON file
     text: str = ""  #: of every other one
 
     @property
-    def shown(self) -> str:
+    def new_text(self) -> str:
         """The file as it is where there was none."""
         return json.dumps(self.entries, indent=2, ensure_ascii=False) + "\n" if self.form == "json" else self.text
 
-    def joined(self, before: str | None) -> str:
+    def join(self, before: str | None) -> str:
         """Return the text with our entries; raise Unmergeable where that would lose something."""
         if before is None or self.form == "own":
-            return self.shown
+            return self.new_text
         if self.form == "json":
             return commented_json.merge(before, self.entries)
         return _with_tools(before, self.text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
-from xml.sax.saxutils import quoteattr
+from collections.abc import Mapping, Sequence
+from xml.sax.saxutils import escape, quoteattr
 
 TOOL = """\
   <tool name={name} description={description} showInMainMenu="true" showInEditor="true" showInProject="true" \
@@ -93,6 +93,30 @@ EMACS = """\
 (provide 'corral)
 ;;; corral.el ends here
 """
+CONTENT_TYPES = """\
+<?xml version="1.0" encoding="utf-8"?>
+<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
+  <Default Extension=".json" ContentType="application/json"/>
+  <Default Extension=".js" ContentType="application/javascript"/>
+  <Default Extension=".md" ContentType="text/markdown"/>
+  <Default Extension=".svg" ContentType="image/svg+xml"/>
+  <Default Extension=".vsixmanifest" ContentType="text/xml"/>
+</Types>
+"""
+VSIX = """\
+<?xml version="1.0" encoding="utf-8"?>
+<PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011">
+  <Metadata>
+    <Identity Language="en-US" Id={name} Version={version} Publisher={publisher}/>
+    <DisplayName>{title}</DisplayName>
+    <Description xml:space="preserve">{description}</Description>
+    <Properties><Property Id="Microsoft.VisualStudio.Code.Engine" Value={engine}/></Properties>
+  </Metadata>
+  <Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>
+  <Dependencies/>
+  <Assets><Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/></Assets>
+</PackageManifest>
+"""
 PLUGIN = "{plugin}"  #: stands for the folder of the Neovim plugin
 
 
@@ -118,7 +142,7 @@ def run_configuration(words: Sequence[str]) -> str:
 
 def neovim(words: Sequence[str]) -> str:
     """Return what loads the plugin; `PLUGIN` stands for its folder."""
-    return NEOVIM.format(words=", ".join(map(_quoted, words)), plugin=_quoted(PLUGIN))
+    return NEOVIM.format(words=", ".join(map(_quote, words)), plugin=_quote(PLUGIN))
 
 
 def vim_compiler(words: Sequence[str]) -> str:
@@ -129,9 +153,20 @@ def vim_compiler(words: Sequence[str]) -> str:
 
 def emacs(words: Sequence[str]) -> str:
     """Return the Lisp that makes Corral an agent of agent-shell."""
-    return EMACS.format(words=" ".join(_quoted(each) for each in (*words, "acp")))
+    return EMACS.format(words=" ".join(_quote(each) for each in (*words, "acp")))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote a text as JSON, Lua and Lisp read it alike."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def vsix_parts(package: Mapping[str, str], engine: str) -> dict[str, str]:
+    """Return what an installable archive of VS Code has besides the extension, by name."""
+    manifest = VSIX.format(
+        **{each: quoteattr(package[each]) for each in ("name", "version", "publisher")},
+        title=escape(package["displayName"]),
+        description=escape(package["description"]),
+        engine=quoteattr(engine),
+    )
+    return {"[Content_Types].xml": CONTENT_TYPES, "extension.vsixmanifest": manifest}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from corral.model.flow import Flow, Node
@@ -12,20 +12,59 @@ SIGNS = {"done": "+", "failed": "x", "timed_out": "x", "running": ">", "waiting"
 ARROWS = {"success": "-->", "failure": "-. failure .->", "always": "-. always .->"}
 COLOURS = {"done": "#2e7d32", "failed": "#c62828", "timed_out": "#c62828", "running": "#1565c0", "waiting": "#ef6c00"}
 WIDTH, HEIGHT = 190, 44
+ENDED = "/"  #: the lane below a node that nothing needs, free after one row; no node is called so
+MOST_LANES = 12
 
 
 def text(flow: Flow, states: Mapping[str, str] | None = None) -> list[str]:
-    """Return one line for each node, those that may start together under one another."""
-    shown = states or {}
-    width = max((len(node.id) for node in flow.nodes), default=0)
+    """Return a graph for a terminal, one line for each node: lines lead down to those that need it.
+
+    A graph of too many lanes would be a thicket: there, a number says what may start together.
+    """
+    columns = layers(flow)
+    nodes = [node for column in columns for node in column]
+    signs = {name: SIGNS.get(status, ".") for name, status in (states or {}).items()}
+    rows = _rows(nodes, signs)
+    if max(map(len, rows), default=0) > 2 * MOST_LANES:
+        rows = [f"{place:>2} {signs.get(node.id, ' ')}" for place, column in enumerate(columns, 1) for node in column]
+    width, wide = max((len(node.id) for node in nodes), default=0), max(map(len, rows), default=0)
     lines: list[str] = []
-    for place, column in enumerate(layers(flow)):
-        for node in column:
-            needs = ", ".join(edge.node + (f" ({edge.on})" if edge.on != "success" else "") for edge in node.needs)
-            sign = SIGNS.get(shown.get(node.id, "queued"), ".") if shown else " "
-            after = f"  after {needs}" if needs else ""
-            lines.append(f"{place + 1:>3} {sign} {node.id:<{width}}  {what(node)}{after}")
+    for node, row in zip(nodes, rows, strict=True):
+        needs = ", ".join(edge.node + (f" ({edge.on})" if edge.on != "success" else "") for edge in node.needs)
+        after = f"  after {needs}" if needs else ""
+        lines.append(f"  {row:<{wide}}  {node.id:<{width}}  {what(node)}{after}")
     return lines
+
+
+def _rows(nodes: Sequence[Node], signs: Mapping[str, str]) -> list[str]:
+    """Draw each node between the lanes of those above it that nodes below it still need."""
+    last = {edge.node: place for place, node in enumerate(nodes) for edge in node.needs}
+    lanes: list[str] = []
+    rows: list[str] = []
+    for place, node in enumerate(nodes):
+        wanted = {edge.node for edge in node.needs}
+        needed = [lane for lane, name in enumerate(lanes) if name in wanted]
+        ends = [lane for lane in needed if last[lanes[lane]] == place]
+        free = [lane for lane, name in enumerate(lanes) if not name]
+        own = (ends or free or [len(lanes)])[0]  # in the lane of one that nothing else needs: a chain is one column
+        lanes += [""] * (own == len(lanes))
+        rows.append(_row(lanes, own, dict.fromkeys(needed, "+") | dict.fromkeys(ends, "'"), signs.get(node.id, "o")))
+        lanes = ["" if lane in ends or name == ENDED else name for lane, name in enumerate(lanes)]
+        lanes[own] = node.id if node.id in last else ENDED
+        if len(lanes) > 2 * MOST_LANES:
+            return [" " * (2 * MOST_LANES + 1)] * len(nodes)
+    return rows
+
+
+def _row(lanes: Sequence[str], own: int, joints: Mapping[int, str], sign: str) -> str:
+    """Draw one node: `+` is a lane that continues below, `'` one that ends here."""
+    marks = {own: sign}
+    first, last = min([own, *joints]), max([own, *joints])
+    signs = [
+        marks.get(at) or joints.get(at) or ("|" if name not in ("", ENDED) else "") for at, name in enumerate(lanes)
+    ]
+    across = ["-" if first <= at < last else " " for at in range(len(lanes))]
+    return "".join((mark or ("-" if first < at < last else " ")) + across[at] for at, mark in enumerate(signs)).rstrip()
 
 
 def what(node: Node) -> str:
@@ -35,12 +74,15 @@ def what(node: Node) -> str:
             agents = ", ".join(str(agent) for agent in (node.agent, *node.rivals) if agent.name)
             words = f"{'race: ' if node.rivals else ''}{agents or 'agent'}"
             words += f" as {node.task.role}" if node.task.role else ""
+            words += " plans" if node.planning else ""
         case "run":
             words = f"runs `{node.program.name if node.program else node.task.prompt}`"
         case "gate":
             words = f"asks: {node.task.prompt}"
         case "merge":
             words = f"merges{f' into {node.merge.into}' if node.merge and node.merge.into else ''}"
+        case "plan":
+            words = "runs what is planned"
         case _:
             words = "joins"
     extra = [f"for each of {node.for_each}"] if node.for_each else []

@@ -64,7 +64,7 @@ class Expression:
                 case ast.Subscript(value=ast.Name(id="nodes"), slice=ast.Constant(value=str(name))):
                     found.add(name)
                 case _:
-                    pass
+                    pass  # the other parts name no node
         return found - {*WORDS, "len"}
 
     def paths(self) -> list[tuple[str, ...]]:

@@ -52,16 +52,16 @@ def value(text: str, known: Mapping[str, Any]) -> Any:
 def fill_json(text: str, known: Mapping[str, Any]) -> str:
     """Fill the texts in a JSON value; what is filled in stays inside its text, whatever quotes it has."""
 
-    def filled(each: Any) -> Any:
+    def fill_value(each: Any) -> Any:
         if isinstance(each, str):
             return value(each, known)
         if isinstance(each, list):
-            return [filled(inner) for inner in cast("list[Any]", each)]
+            return [fill_value(inner) for inner in cast("list[Any]", each)]
         if isinstance(each, dict):
-            return {name: filled(inner) for name, inner in cast("dict[str, Any]", each).items()}
+            return {name: fill_value(inner) for name, inner in cast("dict[str, Any]", each).items()}
         return each
 
-    return msgspec.json.encode(filled(msgspec.json.decode(text))).decode()
+    return msgspec.json.encode(fill_value(msgspec.json.decode(text))).decode()
 
 
 def _places(text: str) -> Iterator[Expression]:
@@ -73,5 +73,5 @@ def _places(text: str) -> Iterator[Expression]:
 
 
 def words(value: Any) -> str:
-    """Return a value as it stands in a text."""
+    """Return a value as it is in a text."""
     return as_plain_text(value) if isinstance(value, str) else msgspec.json.encode(value).decode()

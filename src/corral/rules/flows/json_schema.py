@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from corral.model.flow import On, OnFailure, Reducer, Select, TaskType
+from corral.model.flow import On, OnFailure, Parallelism, Reducer, Select, TaskType
 from corral.model.values import MOST_RETRIES, MOST_ROUNDS
 from corral.rules.flows.items import MOST_ITEMS
-from corral.rules.flows.reader import COMMON, KINDS, OWN, TOP, WORKING
+from corral.rules.flows.reader import COMMON, KINDS, MOST_PLANNED, OWN, TOP, WORKING
 
 TEXT: dict[str, Any] = {"type": "string"}
 TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
@@ -29,16 +29,23 @@ EDGE: dict[str, Any] = {
     ]
 }
 ROWS: dict[str, Any] = {"type": "array", "minItems": 1, "items": {"type": "object", "minProperties": 1}}
-#: What stands behind each key; a key that is missing here may hold anything.
+#: What is behind each key; a key that is missing here may hold anything.
 KEYS: dict[str, dict[str, Any]] = {
     "task": {**TEXT, "description": "what an agent is to do; {{...}} is filled in from inputs and results"},
     "run": {**TEXT, "description": "a command, run in the box"},
     "program": {**TEXT, "description": "a program that calls tools: a .ts, .js or .py file beside this one"},
     "tools": {**TEXTS, "description": "tools that the program may call"},
     "input": {"description": "the argument of its `main`; {{...}} in texts is filled in"},
-    "gate": {**TEXT, "description": "a question to a person"},
-    "merge": {"type": ["object", "null"], "description": "land what the nodes before it made"},
+    "gate": {**TEXT, "description": "a question to the user"},
+    "merge": {"type": ["object", "null"], "description": "merge the work of the nodes before it"},
     "flow": {**TEXT, "description": "another flow file"},
+    "plan": {**TEXT, "description": "a task for which an agent writes a flow, which then runs here"},
+    "most": {**COUNT, "minimum": 1, "maximum": MOST_PLANNED, "description": "most nodes of the planned flow"},
+    "parallelism": {
+        "enum": list(get_args(Parallelism)),
+        "description": "how much of the planned flow runs side by side",
+    },
+    "approve": {"type": "boolean", "description": "ask the user before the planned flow runs"},
     "with": {"type": "object", "description": "values for that flow's inputs"},
     "needs": {"type": "array", "items": EDGE, "description": "nodes that come before it"},
     "when": {**TEXT, "description": "it starts only if this holds"},
@@ -128,7 +135,7 @@ def _top(name: str) -> dict[str, Any]:
         case "on_failure":
             return {"enum": list(get_args(OnFailure))}
         case "context":
-            return {**TEXT, "description": "what every agent is told first, in the same words; inputs may be named"}
+            return {**TEXT, "description": "text before the prompt of every agent; may name inputs"}
         case "parallel":
             return {"type": "integer", "minimum": 1}
         case _:

@@ -1,4 +1,4 @@
-"""Where the nodes of a flow stand in a picture, and how the lines between them run."""
+"""Where the nodes of a flow are in a picture, and how the lines between them run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EdgeLine(Struct, frozen=True, kw_only=True):
     end: str
     on: On
     path: str
-    x: int  #: where its words stand
+    x: int  #: where its words are
     y: int
 
 

@@ -53,7 +53,7 @@ HEAD = "# What holds for every step\n\n"
 
 
 def add_shared_words(nodes: list[Node], text: str, prefix: str) -> list[Node]:
-    """Put the shared words of a flow before all else that its agents are told; a nested flow's come second."""
+    """Put the shared text of a flow before everything else in its agents' prompts; a nested flow's comes second."""
     if not text.strip():
         return nodes
     words = condense(text.strip(), MOST_WORDS)

@@ -1,4 +1,4 @@
-"""Structured output: the last JSON value of an agent's words, held against the schema that its node asks for."""
+"""Structured output: the last JSON value of an agent's words, checked against the schema that its node asks for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OutputValue(Struct, frozen=True):
 
 
 def take(ended: Ended, schema: Mapping[str, Any]) -> OutputValue:
-    """Take the output from an agent's last word: told as such, or the last JSON value in its text."""
+    """Take the output from an agent's last message: given as output, or the last JSON value in its text."""
     found = ended.output
     if found is None or isinstance(found, str):
         values = last_value(found if isinstance(found, str) else ended.text)
@@ -69,7 +69,7 @@ def _check_value(found: Any, schema: Mapping[str, Any]) -> OutputValue:
 def last_value(text: str) -> list[Any]:
     """Return the last JSON value in a text, as a list of one; none, if there is none.
 
-    A table or a list may stand anywhere; a plain value must be alone: in the text, between two ``` or on its line.
+    A table or a list may be anywhere; a plain value must be alone: in the text, between two ``` or on its line.
     """
     text = text[-MOST_TEXT:].strip()
     whole = _value(text)
@@ -149,11 +149,11 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-# --- what an agent is told of it
+# --- the prompt's words for it
 
 
 def instruction(schema: Mapping[str, Any]) -> str:
-    """Return what stands at the end of the prompt of an agent whose program takes no schema."""
+    """Return what is at the end of the prompt of an agent whose program takes no schema."""
     words = "End your last message with one JSON value that fits this JSON Schema, and nothing after it:"
     return f"{words}\n\n{_block(schema)}"
 
@@ -166,10 +166,10 @@ def retry_prompt(schema: Mapping[str, Any], wrong: Sequence[str]) -> str:
     )
 
 
-def reminder_prompt(told: str, said: str) -> str:
+def reminder_prompt(task: str, said: str) -> str:
     """Return what goes before that for an agent which does not remember what it did."""
     words = condense(said.strip(), MOST_WORDS)
-    return f"{told}\n\nYou have done this already; your workspace is as you left it. Your last message was:\n\n{words}"
+    return f"{task}\n\nYou have done this already; your workspace is as you left it. Your last message was:\n\n{words}"
 
 
 def _block(schema: Mapping[str, Any]) -> str:

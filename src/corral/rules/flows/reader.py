@@ -22,6 +22,8 @@ from corral.model.flow import (
     Node,
     On,
     OnFailure,
+    Parallelism,
+    PlanSpec,
     ProgramSpec,
     Reducer,
     Repeat,
@@ -38,8 +40,19 @@ from corral.rules.flows.tree import Mistake, NodeLocation, Position, UnreadableY
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 MOST_ARTIFACTS = 20  #: of one node
+MOST_PLANNED = 50  #: nodes of a flow that an agent writes
+PLAN_SHAPE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "flow": {"type": "object"},
+        "reasons": {"type": "object"},
+        "confidence": {"type": "number"},
+        "warnings": {"type": "array"},
+    },
+    "required": ["flow"],
+}
 KINDS: dict[str, Kind | None] = {
-    "task": "task", "run": "run", "program": "run", "gate": "gate", "merge": "merge", "flow": None,
+    "task": "task", "run": "run", "program": "run", "gate": "gate", "merge": "merge", "flow": None, "plan": None,
 }  # fmt: skip
 COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
@@ -53,6 +66,24 @@ OWN: dict[str, tuple[str, ...]] = {
     "gate": ("default", "deadline"),
     "merge": (),
     "flow": ("with",),
+    "plan": (
+        "agent",
+        "role",
+        "files",
+        "skills",
+        "timeout",
+        "idle",
+        "retries",
+        "fallback",
+        "budget",
+        "share",
+        "machine",
+        "most",
+        "parallelism",
+        "approve",
+        "default",
+        "deadline",
+    ),
 }
 CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list"
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
@@ -73,17 +104,17 @@ class FlowReading(Struct, frozen=True):
 
     flow: Flow
     mistakes: tuple[Mistake, ...] = ()
-    spots: Mapping[str, NodeLocation] = {}  #: where its nodes stand
+    spots: Mapping[str, NodeLocation] = {}  #: where its nodes are
 
 
-def read_flow(text: str, known: KnownNames, given: Mapping[str, Any] | None = None) -> FlowReading:
-    """Read a flow file; `given` are the person's values for its inputs."""
+def read_flow(text: str, known: KnownNames, given: Mapping[str, Any] | None = None, prefix: str = "") -> FlowReading:
+    """Read a flow file; `given` are the user's values for its inputs, `prefix` begins the names of nested nodes."""
     mistakes = Mistakes()
     try:
         tree = read(text, mistakes.found)
     except UnreadableYaml as unreadable:
         return FlowReading(Flow(name="flow", strategy="flow", nodes=()), (unreadable.mistake,))
-    reader = _FlowReader(known, mistakes)
+    reader = _FlowReader(known, mistakes, prefix)
     flow = reader.flow(tree, given or {})
     return FlowReading(flow, tuple(sorted(set(mistakes.found))), reader.spots)
 
@@ -139,7 +170,7 @@ class _FlowReader:
                 top.wrong(f"a nested flow has no `{key}` of its own", hint, key)
 
     def _context(self, top: FlowTable) -> str:
-        """Return what all agents are told; it may name inputs, and nothing that is known only later."""
+        """Return the text for all agents; it may name inputs, and nothing that is known only later."""
         text = top.filled_text("context") or "" if top.has("context") else ""
         known = {name.removeprefix(self._prefix): value for name, value in self.inputs.items()}
         return top.guard("context", lambda: fill_text.fill(text, known)) or ""
@@ -169,10 +200,12 @@ class _FlowReader:
         table.only((kinds[0], *COMMON, *OWN[kinds[0]]))
         needs = self._needs(table)
         when = table.expression("when")
-        if kinds[0] == "flow":
+        if kinds[0] in ("flow", "plan"):
             for key in ("for_each", "matrix"):
                 if table.has(key):
                     table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
+            if kinds[0] == "plan":
+                return self._read_plan(name, table, defaults, needs, when)
             return self._read_nested(name, table, needs, when)
         for_each, listed = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
@@ -285,6 +318,33 @@ class _FlowReader:
             edges.append(Edge(self._prefix + (edge.text("node") or ""), on))
         return tuple(edges)
 
+    def _read_plan(
+        self, name: str, table: FlowTable, defaults: FlowTable | None, needs: tuple[Edge, ...], when: str | None
+    ) -> list[Node]:
+        """Make two nodes: one whose agent writes a flow, and one that becomes that flow."""
+        merged = table.over(defaults, OWN["plan"])
+        task = self._task("plan", table, merged)
+        approves = not table.has("approve") or table.flag("approve")
+        spec = PlanSpec(
+            most=table.whole("most", least=1, most=MOST_PLANNED) or PlanSpec().most,
+            parallelism=table.one_of("parallelism", get_args(Parallelism)) or "balanced",
+            approval=_gate(merged) if approves else None,
+        )
+        self.inputs[f"{name}/task"] = task.prompt  # filled with what the flow around it knows
+        writer = Node(
+            id=f"{name}/plan",
+            task=structs.replace(task, prompt="{{task}}", read_only=True),
+            needs=needs,
+            around=((name, when),) if when else (),
+            output=PLAN_SHAPE,
+            planning=spec,
+            machine=_machine(merged),
+        )
+        writer = self._with_agents(writer, merged, table)
+        self.spots[name] = self.spots[writer.id] = _spot(merged)
+        self._views[name] = Node(id=name, kind="plan", task=task, needs=needs, when=when, share=writer.share)
+        return [writer, Node(id=name, kind="plan", task=Task(prompt=""), needs=(Edge(writer.id, "always"),))]
+
     def _read_nested(self, name: str, table: FlowTable, needs: tuple[Edge, ...], when: str | None) -> list[Node]:
         """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
         file = table.text("flow") or ""
@@ -301,7 +361,7 @@ class _FlowReader:
         given = cast("dict[str, Any]", table.entries["with"][1].as_written() if table.plain("with") else {})
         texts = " ".join(value for value in given.values() if isinstance(value, str))
         self._views[name] = Node(id=name, kind="join", task=Task(prompt=texts), needs=needs, when=when)
-        known = structs.replace(self._known, draft=False)  # what it is given stands in this file
+        known = structs.replace(self._known, draft=False)  # what it is given is in this file
         inner = _FlowReader(known, Mistakes(), f"{name}/", (*self._path, file))
         try:
             flow = inner.flow(read(text, inner._mistakes.found), given)

@@ -16,12 +16,13 @@ from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.schemas import misfits
 from corral.rules.flows.tree import UnreadableYaml, read
 from corral.rules.flows.validate import paths_of
-from corral.rules.schedule.actions import Action, AskAtGate, FinishRun, Settle, StartMerge
+from corral.rules.schedule.actions import Action, AddPlanned, AskAtGate, FinishRun, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin, WaitUntil
 from corral.rules.schedule.decide import Schedule
 
 SOME = "..."  #: stands for any value
 GOOD_END, BAD_END = ("success", "done", "yes", True), ("failure", "failed", "no", False)
+WORDS: dict[type[Action], str] = {AskAtGate: "asks the user", StartMerge: "merges", AddPlanned: "runs what is planned"}
 STUB_HINT = 'NODE=success, NODE=failure, GATE=no, or what it gives as JSON: \'plan={"files": ["a.py"]}\''
 
 
@@ -122,10 +123,8 @@ class _Play:
             match action:
                 case Begin():
                     records.append(self._begin(wave, action))
-                case AskAtGate(node=node) | StartMerge(node=node):
-                    _, *following = self._schedule.end_node(
-                        self._settle(wave, node, asks=isinstance(action, AskAtGate))
-                    )
+                case AskAtGate(node=node) | StartMerge(node=node) | AddPlanned(node=node):
+                    _, *following = self._schedule.end_node(self._settle(wave, node, WORDS[type(action)]))
                     actions += following
                 case Settle(node=node, status=status, reason=reason) if status != "done":
                     self._steps.append(RehearsalStep(wave, node, None, f"{status}: {reason}"))
@@ -134,7 +133,7 @@ class _Play:
                 case FinishRun():
                     self._over = action
                 case _:
-                    pass
+                    pass  # the others start nothing and end nothing
         if waits and not records:
             self._now = min(waits)
         return records
@@ -166,10 +165,9 @@ class _Play:
         """Return what a node gives that has no stub: the plainest that fits its shape, or what others ask of it."""
         return sample(node.output) if node.output != {} else guess(self._flow, node.id)
 
-    def _settle(self, wave: int, node: str, *, asks: bool) -> Settle:
-        """Return how a gate or a merge ends."""
-        ok = self._stub(node).ok
-        words = "asks a person" if asks else "merges"
+    def _settle(self, wave: int, node: str, words: str) -> Settle:
+        """Return how a gate, a merge or a planned flow ends."""
+        ok, asks = self._stub(node).ok, words == WORDS[AskAtGate]
         if ok:
             self._steps.append(RehearsalStep(wave, node, None, f"{words}: yes" if asks else words))
             return Settle(node, "done", why="yes" if asks else None)
@@ -263,5 +261,8 @@ def _stub(name: str, value: Any, node: Node) -> Stub:
     if node.kind not in ("task", "run"):
         raise BadRequest(f"--stub {name}: it gives nothing, it is a {node.kind}", hint=STUB_HINT)
     if node.output is not None and (wrong := misfits(given, node.output)):
-        raise BadRequest(f"--stub {name}: that does not fit its output: {'; '.join(wrong[:5])}")
+        raise BadRequest(
+            f"--stub {name}: that does not fit its output: {'; '.join(wrong[:5])}",
+            hint="give a JSON value that its `output` allows",
+        )
     return Stub(gives=(given,))

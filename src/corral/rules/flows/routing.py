@@ -1,4 +1,4 @@
-"""Which agent a task goes to where a person leaves that open: by rules, by what went well here, by what is known."""
+"""Which agent a task goes to where a user leaves that open: by rules, by what went well here, by what is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from corral import amounts
 from corral.model import RoutingRule, TrackRecord
 from corral.model.flow import Grade, Task
 from corral.rules.flows import strategies
@@ -118,6 +119,6 @@ def _learned_route(task: Task, known: Knowledge) -> AgentRoute | None:
     if not proven:
         return None
     best = min(proven, key=lambda each: (-each.done / each.count, each.usd is None, each.usd or 0.0, each.agent))
-    cost = "" if best.usd is None else f", ${best.usd:.2f} each"
+    cost = "" if best.usd is None else f", {amounts.usd(best.usd)} each"
     kind = f"{task.type} tasks" if task.type else "tasks"
     return AgentRoute(best.agent, f"of {kind} here it did {best.done / best.count:.0%} (n = {best.count}{cost})")

@@ -1,4 +1,4 @@
-"""The part of JSON Schema that an output may be asked for in: values held against it, and what of a schema is known."""
+"""The part of JSON Schema for outputs: values checked against it, and what of a schema is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "null": type(None),
 }
-#: What is held against a value, and what only describes it.
+#: What is checked of a value, and what only describes it.
 CHECKED = (
     "type", "enum", "const", "properties", "required", "additionalProperties", "items", "minItems", "maxItems",
     "minimum", "maximum", "minLength", "maxLength", "anyOf",
@@ -104,7 +104,7 @@ def _short_json(value: Any) -> str:
 
 
 def mistakes(schema: Any, where: str = "output") -> list[str]:
-    """Say what in a schema is wrong or not understood here: what would not be held against a value is no promise."""
+    """Say what in a schema is wrong or not understood here: a rule that is not checked is no promise."""
     if not isinstance(schema, Mapping):
         return [f"{where} is no schema: {_short_json(schema)}"]
     table = cast("Mapping[str, Any]", schema)
@@ -134,7 +134,7 @@ def mistakes(schema: Any, where: str = "output") -> list[str]:
 
 
 def strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a schema as providers want it that hold a model to it word by word; None where it has no such form.
+    """Return a schema in the form of providers that enforce it strictly; None where it has no such form.
 
     There every table names all its fields, every field must be there, and the whole is a table.
     """

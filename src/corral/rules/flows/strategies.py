@@ -47,16 +47,16 @@ def multi(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()
         Node(id="develop", task=develop, agent=agent, fallback=fallback, needs=(Edge("design"),)),
     ]
     if review or task.type in REVIEWED:
-        look = "Review the change that was made for this task. Accept it, or say what must be mended."
+        look = "Review the change that was made for this task. Accept it, or say what must be fixed."
         judged = structs.replace(
             task, prompt=f"{look}\n\nThe task:\n{task.prompt}", role="reviewer", checks=(), read_only=True
         )
-        mend = structs.replace(develop, prompt="Mend what the reviewer asks for.\n\nThe task was:\n" + task.prompt)
+        fix = structs.replace(develop, prompt="Fix what the reviewer asks for.\n\nThe task was:\n" + task.prompt)
         nodes += [
             Node(id="review", task=judged, agent=agent, fallback=fallback, needs=(Edge("develop"),), output=VERDICT),
             Node(
-                id="mend",
-                task=mend,
+                id="fix",
+                task=fix,
                 agent=agent,
                 fallback=fallback,
                 needs=(Edge("review"),),
@@ -94,7 +94,7 @@ def auto(
 
 
 def with_approval(flow: Flow, deadline_seconds: float, why: str) -> Flow:
-    """Let nothing of a flow begin before a person has said yes."""
+    """Let nothing of a flow begin before a user has said yes."""
     taken = {node.id for node in flow.nodes}
     name = next(name for name in ("approve", *(f"approve-{number}" for number in range(2, 99))) if name not in taken)
     gate = Node(id=name, kind="gate", task=Task(prompt=why), gate=Gate(deadline_seconds=deadline_seconds))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.model.errors import BadRequest
 from corral.rules.flows import fill_text
 from corral.rules.flows.expressions import Expression, ExpressionError
@@ -36,7 +36,7 @@ class FlowTable:
         if isinstance(place.value, dict):
             self.entries = cast("Entries", place.value)
         elif place.value is not None:
-            mistakes.add(place, f"{what} is a table", "write `key: value` lines")
+            mistakes.add(place, f"{what} is a table", "write `key: value` lines below it, or `{}` for none")
 
     def wrong(self, message: str, hint: str = "", key: str | None = None) -> None:
         place = self.entries[key][1] if key in self.entries else self.place

@@ -23,12 +23,12 @@ class Mistake(Struct, frozen=True, order=True):
 
 
 class Position(Struct, frozen=True):
-    """A value and where it stands; line and column count from 1."""
+    """A value and where it is; line and column count from 1."""
 
     value: Any  #: None, bool, int, float, str, list[Place], or dict[str, tuple of key's and value's Place]
     line: int
     column: int
-    written: str = ""  #: a number as it stands in the file
+    written: str = ""  #: a number as it is in the file
 
     def plain(self) -> Any:
         """Return the value without places."""
@@ -56,14 +56,14 @@ class Position(Struct, frozen=True):
 
 
 class NodeLocation(Struct, frozen=True):
-    """Where a node and its keys stand; line and column count from 1."""
+    """Where a node and its keys are; line and column count from 1."""
 
     start: tuple[int, int]
     keys: dict[str, tuple[int, int]]
 
 
 class UnreadableYaml(ValueError):
-    """A text that is no YAML, or more than we want of it."""
+    """A text that is no YAML, or larger than we accept."""
 
     def __init__(self, mistake: Mistake) -> None:
         super().__init__(mistake.message)
@@ -71,7 +71,7 @@ class UnreadableYaml(ValueError):
 
 
 def read(text: str, twice: list[Mistake] | None = None) -> Position:
-    """Read a document. Keys that stand there twice are told in `twice`, and the first counts; without it they raise."""
+    """Read a document. Repeated keys are reported in `twice`, and the first counts; without it they raise."""
     found: list[Mistake] = [] if twice is None else twice
     document = _read(text, found)
     if found and twice is None:
@@ -167,7 +167,7 @@ def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str,
         value = _node(next(events), events, depth + 1, twice)
         if event.value in table:
             first = table[event.value][0].line
-            words = f"`{event.value}` stands here twice"
+            words = f"`{event.value}` is here twice"
             twice.append(Mistake(key.line, key.column, words, f"first in line {first}"))
         else:
             table[event.value] = (key, value)

@@ -91,7 +91,7 @@ def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, 
 
 
 def short_list(names: Iterable[str]) -> str:
-    """Return names for a hint: not more than a person reads."""
+    """Return names for a hint: not more than a user reads."""
     few = list(islice(names, MOST_LISTED + 1))
     return ", ".join(few[:MOST_LISTED]) + (", ..." if len(few) > MOST_LISTED else "")
 
@@ -145,7 +145,7 @@ def _names(node: Node, above: NodeAncestors, inputs: set[str], place: Position, 
             asked.append(("with" if node.kind == "join" else node.kind, fill_text.names(node.task.prompt), known))
             asked += [("checks", fill_text.names(check), known) for check in node.task.checks]
         except ExpressionError:
-            return  # told where the text was read
+            return  # reported where the text was read
     for key, names, allowed in asked:
         for name in sorted(names - allowed):
             if above.has(node.id, name):
@@ -179,7 +179,7 @@ def paths_of(node: Node) -> list[tuple[str, ...]]:
     """Return everything that a node's texts and expressions ask for."""
     found: list[tuple[str, ...]] = []
     expressions = (node.when, node.for_each, node.repeat.until if node.repeat else None)
-    with contextlib.suppress(ExpressionError):  # told where it was read
+    with contextlib.suppress(ExpressionError):  # reported where it was read
         found += [path for text in expressions if text for path in Expression(text).paths()]
     if node.kind != "merge":
         with contextlib.suppress(ExpressionError):
@@ -205,7 +205,7 @@ def _check_path(path: tuple[str, ...], of: Node, place: Position, mistakes: Mist
 
 
 def _check_item_path(path: tuple[str, ...], node: Node, place: Position, mistakes: Mistakes) -> None:
-    """Look whether all items that stand in the file have the field that is asked of them."""
+    """Look whether all items that are in the file have the field that is asked of them."""
     if node.items is None or len(path) < 2 or path[0] == "index":
         return
     tables = [cast("dict[str, Any]", item) if isinstance(item, dict) else {} for item in node.items]

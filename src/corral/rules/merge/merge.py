@@ -41,9 +41,9 @@ def override_text(run: Run, pick: str) -> str:
 
 
 def _not_over(run: Run, words: str) -> BadRequest:
-    """Say what a run that is not over needs: time, or somebody who drives it."""
+    """Say what a run that is not over needs: time, or someone who drives it."""
     if run.status in OPEN and run.reason and "corral resume" in run.reason:  # nobody drives it
-        ways = f"go on with it: corral resume {run.run}; or end it: corral stop {run.run}"
+        ways = f"continue it: corral resume {run.run}; or end it: corral stop {run.run}"
         return BadRequest(f"{words}, and {run.reason}", hint=ways)
     return BadRequest(words, hint=f"wait for it: corral logs -f {run.run}")
 
@@ -52,7 +52,7 @@ def _picked_attempt(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     pairs = [(node, attempt) for node in run.nodes for attempt in node.attempts]
     names = ", ".join(f"{attempt.id} ({attempt.agent})" for _, attempt in pairs)
     found = [pair for pair in pairs if pick in (pair[1].id, _number(pair[1].id))]
-    again = {attempt.retry_of for _, attempt in pairs if attempt.commit}  # a later try stands for it
+    again = {attempt.retry_of for _, attempt in pairs if attempt.commit}  # a later try effective for it
     found = found or [
         pair for pair in pairs if pair[1].commit and pair[1].id not in again and pick in _attempt_names(pair[1])
     ]
@@ -105,7 +105,7 @@ def take(text: str, who: str) -> FilePick:
 
 
 def _revise(run: Run, later: Collection[str], earlier: Collection[str]) -> bool:
-    """Tell whether attempts go on from others: they contain their work."""
+    """Tell whether attempts continue from others: they contain their work."""
     before = {each.id: each.revises for node in run.nodes for each in node.attempts}
 
     def goes_on(attempt: str) -> bool:
@@ -117,11 +117,11 @@ def _revise(run: Run, later: Collection[str], earlier: Collection[str]) -> bool:
     return all(map(goes_on, later))
 
 
-def refuse_another(run: Run, asked: MergeRecord, stands: Sequence[MergeRecord]) -> None:
+def refuse_another(run: Run, asked: MergeRecord, effective: Sequence[MergeRecord]) -> None:
     """Refuse other work of a node than what a branch has of it: rivals are to choose from, not to be added up."""
     node_of = {attempt.id: node.id for node in run.nodes for attempt in node.attempts}
     wanted = _by_node(asked, node_of)
-    for record in stands:
+    for record in effective:
         for node, there in _by_node(record, node_of).items():
             other = node in wanted and (there != wanted[node] or set(record.take) != set(asked.take))
             if other and not _revise(run, wanted[node], there):
@@ -202,7 +202,7 @@ def result_question(run: Run, now: float) -> Question:
 
 
 def question(record: MergeRecord, now: float) -> Question:
-    """Ask how a merge in conflict goes on."""
+    """Ask how a merge in conflict continues."""
     names = ", ".join(conflict.path for conflict in record.conflicts[:8])
     who = f"Run {record.run} and {record.into}"
     sides = "ours: the branch's, theirs: the run's"
@@ -217,7 +217,7 @@ def question(record: MergeRecord, now: float) -> Question:
         about="merge",
         text=f"{who} both changed {names}. Whose version counts there?",
         context=(
-            f"{sides}; either answer lands the run, if its checks pass. "
+            f"{sides}; either answer merges the run, if its checks pass. "
             f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved yet"
         ),
         choices=("ours", "theirs", "abort"),

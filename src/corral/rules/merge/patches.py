@@ -33,7 +33,7 @@ class PatchLine(Struct, frozen=True, kw_only=True):
 
 
 class PatchHunk(Struct, frozen=True, kw_only=True):
-    """Lines that belong together, and where they stand on both sides; numbers count from 1."""
+    """Lines that belong together, and where they are on both sides; numbers count from 1."""
 
     old_start: int
     old_count: int
@@ -57,7 +57,7 @@ class FilePatch(Struct, frozen=True, kw_only=True):
 Pair = tuple[PatchLine | None, PatchLine | None]
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class PatchBlock(Struct, frozen=True, kw_only=True):
     """Neighbouring lines that are all the same on both sides, or all not."""
 
     changed: bool
@@ -99,19 +99,19 @@ def _end_of_hunk(lines: Sequence[str], place: int, match: re.Match[str]) -> int:
 
 def _file(lines: Sequence[str]) -> FilePatch:
     head = next((place for place, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
-    told = _PatchHead(lines[:head])
+    header = _PatchHead(lines[:head])
     return FilePatch(
-        old=told.old,
-        new=told.new,
-        old_mode=told.old_mode,
-        new_mode=told.new_mode,
-        binary=told.binary,
+        old=header.old,
+        new=header.new,
+        old_mode=header.old_mode,
+        new_mode=header.new_mode,
+        binary=header.binary,
         hunks=tuple(_hunks(lines, head)),
     )
 
 
 class _PatchHead:
-    """What stands before the first hunk."""
+    """What is before the first hunk."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.old, self.new = _names(lines[0].removeprefix("diff --git "))
@@ -216,20 +216,20 @@ def _lines(lines: Sequence[str], old: int, new: int) -> Iterator[PatchLine]:
         new += not line.startswith("-")
 
 
-def blocks(lines: Sequence[PatchLine]) -> tuple[Block, ...]:
+def blocks(lines: Sequence[PatchLine]) -> tuple[PatchBlock, ...]:
     """Lay lines side by side: what went against what came in its place."""
-    found: list[Block] = []
+    found: list[PatchBlock] = []
     gone: list[PatchLine] = []
     come: list[PatchLine] = []
     same: list[Pair] = []
 
     def flush() -> None:
         if gone or come:
-            found.append(Block(changed=True, pairs=tuple(_mark_words(zip_longest(gone, come)))))
+            found.append(PatchBlock(changed=True, pairs=tuple(_mark_words(zip_longest(gone, come)))))
             gone.clear()
             come.clear()
         if same:
-            found.append(Block(changed=False, pairs=tuple(same)))
+            found.append(PatchBlock(changed=False, pairs=tuple(same)))
             same.clear()
 
     for line in lines:

@@ -8,8 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from corral import amounts
 from corral.model import Attempt, Run
 from corral.model.forge import FailedCheck, FollowRecord, IssueReference, PullLook, PullRequest, Remark
+from corral.model.merge import MergeRecord
+from corral.model.values import ErrorClass
 from corral.rules.merge import merge as rules
 
 MOST_TASK = 4000  #: characters
@@ -18,6 +21,11 @@ MOST_FILES = 50
 MOST_TITLE = 200
 MARK = "<!-- corral -->"  #: in all that is said by corral, so that it does not answer itself
 MOST_REMARK = 3000
+MOST_NAMED = 10  #: files in conflict that are named
+AGAIN_SECONDS = 600.0  #: what was refused for a reason that may pass is tried again
+DAY_SECONDS = 86_400.0
+MOST_DOUBLED = 8  #: by then a wait is longer than a day
+NOT_BEGUN: frozenset[ErrorClass] = frozenset({"budget", "auth", "rate_limit", "network", "overloaded", "not_found"})
 FENCE = re.compile(r"`{3,}")
 
 
@@ -28,7 +36,7 @@ def title(run: Run, issue: IssueReference | None) -> str:
 
 
 def body(run: Run, issue: IssueReference | None, attempts: Sequence[str]) -> str:
-    """Return what a reviewer wants to know: what was asked and done, how it was checked, what it cost, how to undo."""
+    """Return what a reviewer needs to know: what was asked and done, how it was checked, what it cost, how to undo."""
     work = [each for node in run.nodes for each in node.attempts if each.id in attempts]
     parts = [
         "## What was asked",
@@ -64,7 +72,7 @@ def _files(work: Sequence[Attempt]) -> str:
     if len(names) > MOST_FILES:
         lines.append(f"- and {len(names) - MOST_FILES} more")
     added, removed = sum(each.insertions for each in work), sum(each.deletions for each in work)
-    count = f"{len(names)} file{'' if len(names) == 1 else 's'}, +{added} -{removed}"
+    count = f"{amounts.count(len(names), 'file')}, +{added} -{removed}"
     return "\n".join([count, "", *lines])
 
 
@@ -88,10 +96,10 @@ def _evidence(run: Run, attempt: Attempt) -> str:
 
 
 def _cost(run: Run, work: Sequence[Attempt]) -> str:
-    usd = "unknown" if run.cost.usd is None else f"${run.cost.usd:.2f} ({run.cost.source})"
+    usd = "unknown" if run.cost.usd is None else f"{amounts.usd(run.cost.usd)} ({run.cost.source})"
     count = sum(len(node.attempts) for node in run.nodes)
     agents = ", ".join(dict.fromkeys(f"{each.agent}{f' ({each.model})' if each.model else ''}" for each in work))
-    tries = f"{count} attempt{'' if count == 1 else 's'}"
+    tries = f"{amounts.count(count, 'attempt')}"
     return f"{usd}, {run.tokens.total} tokens, {tries}, {run.seconds:.0f} s; by {_line(agents)}"
 
 
@@ -143,6 +151,8 @@ def decide(look: PullLook, record: FollowRecord, pull: PullRequest, writers: Col
     if look.commit != pull.commit:
         words = f"{pull.branch} is at {look.commit[:12]}, which others pushed: it is left to them"
         return FollowStep(act="wait", reason=words)
+    if record.unpushed is not None:
+        return FollowStep(act="wait", reason=f"nothing is pushed: {record.unpushed.trouble}")
     if not counted and not red:
         if approved and look.checks in ("none", "success"):
             return FollowStep(act="end", reason=f"approved by {', '.join(approved)}", seen=ids)
@@ -161,6 +171,31 @@ def decide(look: PullLook, record: FollowRecord, pull: PullRequest, writers: Col
     )
 
 
+def not_begun(attempts: Sequence[Attempt], changed: Collection[str]) -> str:
+    """Return why a revision could not begin, or has to wait for its agent's quota; empty where it failed.
+
+    `changed` are the attempts whose files differ from those of all before: a revision begins with the work it revises.
+    """
+    last = attempts[-1] if attempts else None
+    if last is None or last.error is None:
+        return ""
+    idle = [each for each in attempts if not (each.tokens.total or each.cost.usd or each.id in changed)]
+    classes = {each.error.kind for each in attempts if each.error}
+    return last.error.message if last.status == "limited" or (idle == [*attempts] and classes <= NOT_BEGUN) else ""
+
+
+def again_seconds(tries: int) -> float:
+    """Return how long a revision waits that could not begin, after so many tries before: twice as long each time."""
+    return min(AGAIN_SECONDS * 2.0 ** min(tries, MOST_DOUBLED), DAY_SECONDS)
+
+
+def conflict_trouble(record: MergeRecord, into: str) -> str:
+    """Return why a merge in conflict cannot be pushed."""
+    files = ", ".join(_code(each.path) for each in record.conflicts[:MOST_NAMED])
+    more = f" and {len(record.conflicts) - MOST_NAMED} more" if len(record.conflicts) > MOST_NAMED else ""
+    return f"it conflicts with {_code(into)} in {files}{more}"
+
+
 def _waits(look: PullLook, strangers: Sequence[str]) -> str:
     words = {"pending": "CI is at work", "success": "CI is green", "failure": "CI is red as before", "none": "no CI"}
     left = f"; not counted, without write access: {', '.join(strangers)}" if strangers else ""
@@ -171,7 +206,7 @@ def _about(failed: Sequence[FailedCheck], remarks: Sequence[Remark]) -> str:
     parts = [f"red CI ({', '.join(each.name for each in failed)})"] if failed else []
     if remarks:
         who = ", ".join(dict.fromkeys(each.author for each in remarks))
-        parts.append(f"{len(remarks)} comment{'' if len(remarks) == 1 else 's'} by {who}")
+        parts.append(f"{amounts.count(len(remarks), 'comment')} by {who}")
     return " and ".join(parts)
 
 

@@ -11,13 +11,12 @@ from functools import cache
 
 from msgspec import UNSET
 
-from corral.model import Cost, CostSource, Tokens
+from corral.model import Cost, Tokens
 from corral.model.flow import known_as
 from corral.model.money import By, CostRow, CostTable, LimitStatus, PaidAttempt, Price, PriceList, Totals
-from corral.model.values import token_count
+from corral.model.values import SOURCES, token_count
 from corral.rules.money.limits import quantile
 
-SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 PLAYED = ("scripted", "replay")  #: what they play is no model
 LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -94,7 +93,7 @@ def usual(paid: Sequence[float]) -> tuple[float, float, float] | None:
 
 
 def prometheus(totals: Iterable[Totals], standings: Iterable[LimitStatus], gauges: Mapping[str, float]) -> str:
-    """Write totals of all attempts, and what stands now, in the text format of Prometheus."""
+    """Write totals of all attempts, and the present state, in the text format of Prometheus."""
     spent: defaultdict[tuple[str, ...], float] = defaultdict(float)
     counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
     tokens: defaultdict[tuple[str, ...], float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""May this start, may it go on: which limits bind an attempt, how much is held for it, and what a person is told."""
+"""The limits that bind an attempt: may it start or continue, how much to reserve for it, and the words for the user."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import cast
 
 from msgspec import Struct, structs
 
+from corral import amounts
 from corral.model import Cost, Entry, Question, ToolboxRules
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.model.money import ENOUGH, Bound, Budget, Expected, Limit, Refusal, Window
 
 STOP = "stop"
-WARN = 0.8  #: of a limit: told once
+WARN = 0.8  #: of a limit: reported once
 DOUBT = 0.2  #: of a cost: so far apart, two words on it contradict each other
 FAR = 10  #: times all other prices, and the assumed one: such a price is not believed alone
 DAY = 86400.0
@@ -28,10 +29,11 @@ OF: dict[Window, str] = {
 OF_RUN: tuple[Window, ...] = ("node", "run")  #: one raise lifts them together
 LIFTS = {"ceiling": "corral budget set --ceiling USD", "halt": "corral halt --off"}  #: what no answer does
 LEAST_SPAWN_USD = 0.01
+UNPRICED_HINT = "raise [budget] max_unpriced_requests in config.toml, or give its model a price in prices.toml"
 
 
 class Spender(Struct, frozen=True, kw_only=True):
-    """The attempt that wants to spend."""
+    """The attempt that is to spend."""
 
     run: str
     node: str
@@ -124,15 +126,15 @@ def settled_cost(reported: Cost, metered: Cost) -> Cost:
 
 def words(refusal: Refusal) -> str:
     """Say which limit is in the way, with numbers."""
-    held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
-    wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
-    return f"{limit_words(refusal.limit)}: ${refusal.spent:.2f} is spent{held}{wanted}"
+    reserved = f" and {amounts.usd(refusal.reserved)} is reserved for others" if refusal.reserved > 0 else ""
+    wanted = f"; {amounts.usd(refusal.wanted)} more would be too much" if refusal.wanted else ""
+    return f"{limit_words(refusal.limit)}: {amounts.usd(refusal.spent)} is spent{reserved}{wanted}"
 
 
 def limit_words(limit: Limit) -> str:
     """Say what a limit is."""
     of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
-    return f"{OF[limit.window]}{of} is ${limit.usd:g}"
+    return f"{OF[limit.window]}{of} is {amounts.usd(limit.usd)}"
 
 
 def shortfall(refusal: Refusal, wanted: float) -> float:
@@ -142,13 +144,13 @@ def shortfall(refusal: Refusal, wanted: float) -> float:
 
 
 def budget_question(who: Spender, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
-    """Ask whether a run that was stopped by a limit may go on."""
+    """Ask whether a run that was stopped by a limit may continue."""
     limit = refusal.limit
     choices = (f"raise {more:.2f}", STOP)
     if limit.window in ("ceiling", "halt"):
         choices, then = (STOP,), f"nothing but `{LIFTS[limit.window]}` lifts it: then `corral resume {who.run}`"
     else:
-        then = f"raise: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
+        then = f"raise: {amounts.usd(more)} more for this run, or type another amount; then `corral resume {who.run}`"
     return Question(
         key=f"{who.run}/budget/{'run' if limit.window in OF_RUN else limit.window}",
         run=who.run,
@@ -156,7 +158,7 @@ def budget_question(who: Spender, attempt: str, refusal: Refusal, more: float, n
         attempt=attempt,
         kind="approval",
         about="budget",
-        text=f"{words(refusal)}. Go on?",
+        text=f"{words(refusal)}. Continue?",
         context=f"its work is saved; {then}; stop, or nobody answers: the run stays over",
         choices=choices,
         default=STOP,
@@ -165,7 +167,7 @@ def budget_question(who: Spender, attempt: str, refusal: Refusal, more: float, n
 
 
 def offers_more(entry: Entry) -> bool:
-    """Tell whether an answer can let a run go on; no answer lifts a ceiling or a halt."""
+    """Tell whether an answer can let a run continue; no answer lifts a ceiling or a halt."""
     return len(entry.choices) > 1
 
 
@@ -182,7 +184,7 @@ def granted_raise(entry: Entry) -> tuple[float, tuple[Window, ...]]:
 
 
 def hint(entry: Entry) -> str:
-    """Say what to type so that a run goes on that a limit stopped."""
+    """Say what to type so that a run continues that a limit stopped."""
     if offers_more(entry):
         return f"corral answer {entry.id} {entry.choices[0]}"
     return LIFTS["halt" if "/budget/halt" in entry.key else "ceiling"]
@@ -204,9 +206,9 @@ def amount(answer: str, more: float) -> float | None:
 
 
 class SpawnStatus(Struct, frozen=True, kw_only=True):
-    """How an attempt stands when it wants a child."""
+    """An attempt that asks for a child."""
 
-    depth: int  #: of its run: 0 for one that a person started
+    depth: int  #: of its run: 0 for one that a user started
     family: int  #: runs below the one at the top, so far
     left_usd: float | None  #: of its budget; None: it has none
 
@@ -226,12 +228,19 @@ def spawn_budget(rules: ToolboxRules, status: SpawnStatus, asked_usd: float) -> 
     if not rules.children:
         raise BadRequest("children are not allowed here", hint="[toolbox] children = 0 says so")
     if status.depth >= rules.depth:
-        raise BadRequest(f"this run is {status.depth} deep already; {rules.depth} is the most")
+        raise BadRequest(
+            f"this run is {status.depth} deep already; {rules.depth} is the most", hint="do the task yourself"
+        )
     if status.family >= rules.children:
-        raise BadRequest(f"{status.family} children were spawned already; {rules.children} are the most")
+        raise BadRequest(
+            f"{status.family} children were spawned already; {rules.children} are the most", hint="do the task yourself"
+        )
     left = status.left_usd
     if left is not None and left < LEAST_SPAWN_USD:
-        raise BadRequest("there is no money left for a child")
+        raise BadRequest("there is no money left for a child", hint="do the task yourself, or ask_user for more")
     if left is not None and asked_usd > left:
-        raise BadRequest(f"a child for ${asked_usd:.2f}: only ${left:.2f} are left")
+        raise BadRequest(
+            f"a child for {amounts.usd(asked_usd)}: only {amounts.usd(left)} are left",
+            hint="ask for less, or do the task yourself",
+        )
     return asked_usd or None

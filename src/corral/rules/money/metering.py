@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from corral.model import Tokens
 
-MOST_KEPT_BYTES = 4 << 20  #: of one event, line or document; of a longer one only the end is kept, where usage stands
+MOST_KEPT_BYTES = 4 << 20  #: of one event, line or document; of a longer one only the end is kept, where usage is
 END_BYTES = 64 << 10
 
 #: Events that report usage before it is final.
@@ -19,6 +19,8 @@ EARLY = ("message_start", "response.created", "response.in_progress", "response.
 _FINISHED = re.compile(rb'"finish_?[rR]eason"\s*:\s*"')
 
 Metered = Callable[[str | None, Tokens], None]  #: the model, and what is to be added to the sum
+
+BodyShape = Literal["events", "lines", "whole"]  #: how a provider sends its answer
 
 
 class _Details(Struct):
@@ -70,11 +72,11 @@ _NAMED = re.compile(rb'"(?:usage|usageMetadata)"\s*:\s*(\{)')
 
 
 class TokenMeter:
-    """Reads one answer. `metered` is told additions as soon as they are known: sum them up over all answers."""
+    """Reads one answer. `metered` gets additions as soon as they are known: sum them up over all answers."""
 
     def __init__(self, content_type: str, metered: Metered) -> None:
         self._metered = metered
-        self._how: Literal["events", "lines", "whole"] | None = _how(content_type)
+        self._how: BodyShape | None = _how(content_type)
         self._first = b""  # until it can be seen what comes
         self._kept, self._cut = bytearray(), False
         self._model: str | None = None
@@ -183,7 +185,7 @@ class TokenMeter:
         elif usage.input_tokens_details is not None:
             self._know(_with_cached(usage.input_tokens, usage.output_tokens, usage.input_tokens_details))
         elif usage.input_tokens is not None or usage.output_tokens is not None:
-            # Counters that only grow, told at the start and at the end; some say at the end only what is new.
+            # Counters that only grow, reported at the start and at the end; some report only the difference at the end.
             self._know(
                 Tokens(
                     max(known.input, usage.input_tokens or 0),
@@ -194,7 +196,7 @@ class TokenMeter:
             )
 
     def _end_of(self, text: bytes) -> None:
-        """Read the last usage that stands in the end of something too long to be kept."""
+        """Read the last usage that is in the end of something too long to be kept."""
         for found in reversed(list(_NAMED.finditer(text))):
             try:
                 usage = _USAGE.decode(_object(text[found.start(1) :]))
@@ -207,14 +209,14 @@ class TokenMeter:
         self._known, self._said = tokens.within_limits, True
 
     def _tell(self) -> None:
-        known, told = self._known, self._reported
-        if known != told:
+        known, reported = self._known, self._reported
+        if known != reported:
             self._reported = known
             added = Tokens(
-                known.input - told.input,
-                known.output - told.output,
-                known.cache_read - told.cache_read,
-                known.cache_write - told.cache_write,
+                known.input - reported.input,
+                known.output - reported.output,
+                known.cache_read - reported.cache_read,
+                known.cache_write - reported.cache_write,
             )
             self._metered(self._model, added)
 
@@ -227,7 +229,7 @@ def _is_final(part: _AnswerPart) -> bool:
     return going_on in (b"", b"[]", b"null") or bool(_FINISHED.search(going_on))
 
 
-def _how(content_type: str) -> Literal["events", "lines", "whole"] | None:
+def _how(content_type: str) -> BodyShape | None:
     match content_type:
         case "text/event-stream":
             return "events"

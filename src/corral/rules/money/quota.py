@@ -1,4 +1,4 @@
-"""Quotas of an account: when one comes back, from a provider's words, and how they stand, from its headers."""
+"""Quotas of an account: their reset times, from a provider's words, and their use, from its headers."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ def header_windows(agent: str, fields: Iterable[tuple[str, str]], now: float) ->
             found.setdefault(match[1], {})[match[2]] = value
         elif (match := _COUNTED.fullmatch(key)) and (part := match[1] or match[3]):
             found.setdefault(match[2], {})[part] = value
-    told = [_window(agent, name, parts, now) for name, parts in found.items()]
-    return [each for each in told if each.used is not None][:MOST_WINDOWS]
+    windows = [_window(agent, name, parts, now) for name, parts in found.items()]
+    return [each for each in windows if each.used is not None][:MOST_WINDOWS]
 
 
 def back_at(fields: Iterable[tuple[str, str]], now: float) -> float | None:
-    """Return when a provider that refused a request for want of quota may be asked again, if its answer says so."""
+    """Return when a provider that refused a request for lack of quota may be asked again, if its answer says so."""
     for name, value in fields:
         if name.lower() == "retry-after" and (wait := _number(value) or 0.0) >= LEAST_WAIT_SECONDS:
             return now + wait

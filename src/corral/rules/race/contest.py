@@ -35,7 +35,7 @@ class RaceDecision(Struct, frozen=True, kw_only=True):
 
 
 def race(node: Node, tries: Sequence[AttemptRecord], over: Sequence[TriesEnd], spent_usd: float, now: float) -> Race:
-    """Return the race as it stands."""
+    """Return the race as it is."""
     ended = {each.last.attempt.id for each in over if each.last}
     return Race(
         over=finalists(over),

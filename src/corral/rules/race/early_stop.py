@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from corral import amounts
 from corral.model import GRADES, Attempt, AttemptRecord, Evidence, Grade
 from corral.rules.race import select
 from corral.rules.race.select import How
@@ -14,7 +15,7 @@ NEARLY = 0.8  #: of the budget: with a proven result at hand, the rest is not sp
 
 
 class Race(Struct, frozen=True, kw_only=True):
-    """A race as it stands."""
+    """A race as it is."""
 
     over: Sequence[Attempt]  #: the last try of each lane that has come to its end
     at_work: Sequence[AttemptRecord]
@@ -33,7 +34,7 @@ def best(race: Race) -> Attempt | None:
 
 
 def decision_reason(race: Race) -> str | None:
-    """Return why nobody need start or go on at all; None while somebody might."""
+    """Return why no attempt need start or continue; None while one might."""
     first = best(race)
     if first is None:
         return None
@@ -41,7 +42,8 @@ def decision_reason(race: Race) -> str | None:
         return f"{first.id} is {_word(first)}, and the first"
     nearly = race.budget_usd is not None and race.spent_usd >= NEARLY * race.budget_usd
     if nearly and (race.how != "evidence" or _is_unbeaten(first, race)):
-        return f"{first.id} is {_word(first)}, and ${race.spent_usd:.4g} of ${race.budget_usd:g} are spent"
+        spent = f"{amounts.usd(race.spent_usd)} of {amounts.usd(race.budget_usd)}"
+        return f"{first.id} is {_word(first)}, and {spent} are spent"
     return None
 
 

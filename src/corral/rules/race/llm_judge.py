@@ -11,7 +11,7 @@ import msgspec
 from corral.model import Attempt, AttemptRecord
 from corral.model.flow import AgentChoice, Node, Task
 
-JUDGE_PLACES = (-1, -2)  #: where the judge's two attempts stand: beside the race, not in it
+JUDGE_PLACES = (-1, -2)  #: where the judge's two attempts are: beside the race, not in it
 MOST_INLINE = 60_000  #: characters of all changes in the prompt; longer ones are given as files
 MOST_PATCH = 400_000  #: of one change
 LETTERS = "ABCDEFGHIJKLMNOP"
@@ -54,7 +54,7 @@ def judging_order(survivors: Sequence[Attempt], lane: int) -> tuple[str, ...]:
 
 
 def brief(task: str, patches: Sequence[str]) -> Brief:
-    """Return what the judge is told, and files for its HOME where the changes are too long for that."""
+    """Return the judge's prompt, and files for its HOME where the changes are too long for that."""
     example = msgspec.json.encode({"order": list(reversed(LETTERS[: len(patches)]))}).decode()
     words, files = format_patches(patches)
     return ASKED.format(count=len(patches), task=task, shown=words, example=example), files

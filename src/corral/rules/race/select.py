@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from corral import amounts
 from corral.model import GRADES, Attempt, Grade
 from corral.model.flow import Select as How
 from corral.rules.checks import base_comparison
@@ -21,7 +22,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
     order: tuple[str, ...]
     winner: str | None  #: None: none is good enough
     why: str
-    reasons: Mapping[str, str]  #: of each attempt: why it stands where it stands
+    reasons: Mapping[str, str]  #: of each attempt: why it is where it is
 
 
 class Criterion(Struct, frozen=True):
@@ -58,7 +59,7 @@ def _outside(attempt: Attempt) -> int:
 def _doubts(attempt: Attempt) -> int:
     """Count what makes its checks worth less: chance, and tests that do not run any more.
 
-    Tests that it added count for nothing: whoever wants to win could add any number.
+    Tests that it added count for nothing: an agent could add any number to win.
     """
     return sum(check.flaky + base_comparison.count_lost(check) for check in attempt.checks)
 
@@ -77,12 +78,8 @@ def _none(_: Attempt) -> float:
     return 0.0
 
 
-def _plural(number: float, what: str) -> str:
-    return f"{number:.0f} {what}{'' if number == 1 else 's'}"
-
-
 def _money(usd: float) -> str:
-    return "unknown" if math.isinf(usd) else f"${usd:.4g}"
+    return "unknown" if math.isinf(usd) else amounts.usd(usd)
 
 
 PROVEN = Criterion(
@@ -99,21 +96,21 @@ NEW = Criterion(
     "new failures",
     lambda each: sum(len(check.new_failures) for check in each.checks),
     "fewest new failures",
-    lambda own, _: _plural(own, "new failure"),
+    lambda own, _: amounts.count(own, "new failure"),
     _none,
 )
 SCOPE = Criterion(
     "scope",
     _outside,
     "nothing outside its scope",
-    lambda own, _: f"{_plural(own, 'write')} outside its scope",
+    lambda own, _: f"{amounts.count(own, 'write')} outside its scope",
     _outside,
 )
 FAILED = Criterion(
     "checks",
     lambda each: sum(not check.passed for check in each.checks),
     "most checks pass",
-    lambda own, _: f"{_plural(own, 'check')} failed",
+    lambda own, _: f"{amounts.count(own, 'check')} failed",
     _none,
 )
 NOTHING = Criterion(
@@ -127,14 +124,14 @@ DOUBTS = Criterion(
     "doubts",
     _doubts,
     "its checks leave no doubt",
-    lambda own, _: f"{_plural(own, 'doubt')} about its checks (flaky, or tests that do not run any more)",
+    lambda own, _: f"{amounts.count(own, 'doubt')} about its checks (flaky, or tests that do not run any more)",
     _none,
 )
 OLD = Criterion(
     "old failures",
     lambda each: sum(len(check.old_failures) for check in each.checks),
     "fewest old failures left",
-    lambda own, other: f"leaves {_plural(own, 'old failure')}, against {other:.0f}",
+    lambda own, other: f"leaves {amounts.count(own, 'old failure')}, against {other:.0f}",
     _none,
 )
 SCORE = Criterion("score", _score, "highest score", lambda own, other: f"score {-own:g}, against {-other:g}")
@@ -155,7 +152,7 @@ SIZE = Criterion(
     "size",
     lambda each: each.insertions + each.deletions,
     "smallest change",
-    lambda own, other: f"larger change: {_plural(own, 'line')} against {other:.0f}",
+    lambda own, other: f"larger change: {amounts.count(own, 'line')} against {other:.0f}",
     _none,
 )
 COST = Criterion(

@@ -83,7 +83,7 @@ def compare_rivals(
 def _tells(call: ProductCall, own: Sequence[RivalAnswer]) -> bool:
     """Tell whether the answers to a call tell rivals apart.
 
-    A function may refuse a value or not: that an exception stands against a value counts only where most agree, and
+    A function may refuse a value or not: an exception against a value counts only where most agree, and
     not for values that are often refused.
     """
     counts = Counter(each.token for each in own if each.token)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
-from corral.rules.text.python_code import parse_expression, parse_module
+from corral.rules.text.python_code import literal_value, parse_expression, parse_module
 
 MOST_CALLS = 40  #: varied calls of one race
 MOST_OWN = 40  #: calls of the tests themselves
@@ -151,7 +151,7 @@ def plain_of(expression: ast.expr, row: Row) -> str | None:
         expression = row[expression.id]
     try:
         text = repr(ast.literal_eval(expression))
-        ast.literal_eval(text)  # not so for what has no literal: too large a number, `...`
+        literal_value(text)  # not so for what has no literal: too large a number, `...`
     except TROUBLES:
         return None
     return text

@@ -31,7 +31,7 @@ class Expand(Struct, frozen=True):
 
 
 class AskAtGate(Struct, frozen=True):
-    """A gate is reached: a person is asked."""
+    """A gate is reached: a user is asked."""
 
     node: str
 
@@ -64,6 +64,12 @@ class StartMerge(Struct, frozen=True):
     node: str
 
 
+class AddPlanned(Struct, frozen=True):
+    """A plan is written: its nodes become part of the run."""
+
+    node: str
+
+
 class FinishRun(Struct, frozen=True):
     """The run has reached its end."""
 
@@ -82,6 +88,7 @@ Action = (
     | Vary
     | Lower
     | StartMerge
+    | AddPlanned
     | Park
     | WaitUntil
     | FinishRun

@@ -1,19 +1,20 @@
-"""What follows the last try of one agent at one node: again, somebody else, wait, or enough."""
+"""What follows the last try of one agent at one node: again, someone else, wait, or enough."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from corral import amounts
 from corral.model import Attempt, AttemptRecord, ErrorClass, RetryPolicy, Status
 from corral.model.flow import AgentChoice, Node
+from corral.rules.context import prompt
 
 #: Passes by itself, often.
 PASSING: frozenset[ErrorClass] = frozenset({"rate_limit", "overloaded", "network", "crash", "bad_output"})
-#: The same again would cost the same and most likely end the same: only when the person asks for tries.
+#: The same again would cost the same and most likely end the same: only when the user asks for tries.
 IF_ASKED: frozenset[ErrorClass] = frozenset(
     {"check_failed", "doubtful", "no_change", "denied", "memory", "processes", "flood", "context_too_long"}
 )
@@ -25,7 +26,7 @@ ENDS: frozenset[Status] = frozenset({"done", "stopped", "over_budget", "skipped"
 def delay_seconds(tries: Sequence[Attempt], policy: RetryPolicy, asked: int | None) -> float | None:
     """Return how long to wait before the next try of a node, or None to give up.
 
-    `tries` are those that ended, oldest first; `asked` is the number of retries a person or a file named.
+    `tries` are those that ended, oldest first; `asked` is the number of retries a user or a file named.
     """
     last = tries[-1]
     most = policy.most if asked is None else asked
@@ -50,7 +51,7 @@ def _jitter(seed: str) -> float:
     return 0.5 + zlib.crc32(seed.encode()) % 1000 / 2000
 
 
-MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says when to go on
+MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a user says when to continue
 MOST_SAME = 2  #: rounds of a repeat that end in the very same failure
 
 
@@ -81,7 +82,7 @@ class WaitUntil(Struct, frozen=True):
 
 
 class Park(Struct, frozen=True):
-    """A node waits for a person to say how it goes on."""
+    """A node waits for a user to say how it continues."""
 
     node: str
     reason: str
@@ -105,7 +106,7 @@ class AgentTries(Struct, frozen=True, kw_only=True):
     tries: Sequence[AttemptRecord]
     policy: RetryPolicy
     spent_usd: float = 0.0  #: by all lanes of the node
-    allowed_usd: float = 0.0  #: more than its budget, by a person's word
+    allowed_usd: float = 0.0  #: more than its budget, by a user's word
 
 
 def decide(
@@ -130,7 +131,7 @@ def decide(
     if not is_lost(last) and taken_seconds(lane.tries, max(when or 0.0, now)) > total:
         return TriesEnd(record, reason(last) + f"; not tried again: [retry] total_seconds ({total:.0f}) are over")
     if _is_spent_up(lane):
-        return TriesEnd(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+        return TriesEnd(record, f"the budget of {amounts.usd(lane.node.task.budget_usd)} is used up", over_budget=True)
     if successor:
         return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
     if when is not None and when > now:
@@ -170,7 +171,7 @@ def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | T
     ):
         return TriesEnd(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
     if _is_spent_up(lane):
-        return TriesEnd(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+        return TriesEnd(record, f"the budget of {amounts.usd(lane.node.task.budget_usd)} is used up", over_budget=True)
     when = (record.ended or 0.0) + repeat.delay_seconds
     if repeat.delay_seconds and when > now:
         return WaitUntil(when)
@@ -179,7 +180,7 @@ def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | T
 
 
 def _is_round(attempt: Attempt, *, command: bool) -> bool:
-    """Tell whether an attempt counts as a round: a command's does however it ended, unless somebody stopped it."""
+    """Tell whether an attempt counts as a round: a command's does however it ended, unless someone stopped it."""
     failed = command and attempt.status in ("failed", "timed_out")
     return attempt.status == "done" or failed or _not_accepted(attempt)
 
@@ -197,15 +198,11 @@ def _failure(attempt: Attempt) -> tuple[str, str]:
 def _parked_text(record: AttemptRecord) -> str:
     if record.attempt.status != "limited" or record.until is None:
         return ""
-    return "; parked until " + _moment(record.until)
-
-
-def _moment(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+    return "; parked until " + amounts.utc_time(record.until)
 
 
 def _choices(record: AttemptRecord) -> str:
-    back = _moment(record.until) if record.until else "a time it does not say"
+    back = amounts.utc_time(record.until) if record.until else "a time it does not say"
     return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
 
 
@@ -215,7 +212,7 @@ def taken_seconds(tries: Sequence[AttemptRecord], now: float) -> float:
     for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
         ended = record.ended or record.started
         total += record.attempt.seconds or max(0.0, ended - record.started)
-        if not is_lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
+        if not is_lost(record.attempt) and record.until != 0.0:  # 0: a user woke it up
             total += max(0.0, following - ended)
     return total
 
@@ -224,7 +221,7 @@ def _again_at(lane: AgentTries, now: float) -> float | None:
     """Return when the same agent may try again, or None when it may not."""
     record, policy = lane.tries[-1], lane.policy
     last, ended = record.attempt, record.ended or 0.0
-    if is_lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
+    if is_lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a user lets it continue
         return ended
     if record.elsewhere is not None:
         return ended
@@ -256,7 +253,7 @@ def _next_agent(lane: AgentTries) -> AgentChoice | None:
 
 
 def _asked_agent(lane: AgentTries, last: Attempt) -> AgentChoice:
-    """Return the agent as it was asked for: it may have told us a longer name of its model meanwhile."""
+    """Return the agent as it was asked for: it may have reported a longer name of its model meanwhile."""
     named = (choice for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent)
     return next(named, AgentChoice(last.agent))
 
@@ -269,6 +266,68 @@ def _is_spent_up(lane: AgentTries) -> bool:
 def is_lost(attempt: Attempt) -> bool:
     """Tell whether the engine died under it: that is our failure, and uses up no try."""
     return attempt.status == "stopped" and attempt.error is not None
+
+
+def can_continue(record: AttemptRecord) -> bool:
+    """Tell whether a lost or limited attempt can be continued: by its agent's own session, or from a summary."""
+    parked = record.attempt.status == "limited" or is_lost(record.attempt)
+    return parked and bool((record.resumes and record.attempt.session) or record.summary)
+
+
+def new_record(of: tuple[str, str], begin: Begin, role: str | None, now: float) -> AttemptRecord:
+    """Return an attempt that is about to start; `of` are its run and its own id."""
+    run, name = of
+    attempt = Attempt(
+        id=name,
+        number=begin.number,
+        retry_of=begin.retry_of,
+        fallback_of=begin.fallback_of,
+        agent=begin.agent.name,
+        account=begin.account or begin.agent.account,
+        model=begin.agent.model,
+        role=role,
+    )
+    return AttemptRecord(
+        attempt=attempt,
+        run=run,
+        node=begin.node,
+        lane=begin.lane,
+        chosen=begin.agent.account is not None,
+        candidates=begin.candidates,
+        folder="",
+        started=now,
+    )
+
+
+def carry_over(record: AttemptRecord, before: AttemptRecord, begin: Begin, policy: RetryPolicy) -> None:
+    """Let a new attempt continue from an earlier one that left a lesson, and maybe work."""
+    if not record.continues:
+        record.fed_back = prompt.feedback(before.attempt) or before.fed_back
+        if begin.retry_of and policy.start == "last":
+            record.start = before.attempt.commit or before.start
+    if begin.onto and before.attempt.status == "over_budget":
+        record.heads, record.start = before.heads, before.attempt.commit
+    elif begin.onto and before.attempt.commit:  # a further round is proven against where the first began
+        record.heads, record.compared_with = (before.attempt.commit,), before.compared_with or before.base
+    elif not begin.onto:  # another try at a round begins where that round began
+        record.heads, record.start = before.heads or record.heads, record.start or before.start
+        record.compared_with = before.compared_with
+    if before.attempt.revises:
+        record.attempt.revises, record.review, record.before = before.attempt.revises, before.review, before.before
+    record.steers = before.steers
+
+
+def continue_session(record: AttemptRecord, before: AttemptRecord) -> None:
+    """Let a new attempt continue in the workspace of an earlier one, in its session or from its summary."""
+    record.folder, record.continues = before.folder, before.attempt.id
+    record.base, record.conflicts, record.facts = before.base, before.conflicts, before.facts
+    record.attempt.session, record.summary = before.attempt.session, before.summary
+
+
+def takes_children(before: AttemptRecord, begin: Begin) -> bool:
+    """Tell whether a new attempt takes over the child runs of the one before it."""
+    stopped_early = is_lost(before.attempt) or before.attempt.status in ("limited", "over_budget")
+    return begin.retry_of is not None and stopped_early
 
 
 def reason(attempt: Attempt) -> str:

@@ -1,4 +1,4 @@
-"""How far a run is, as told by its events alone: for each node its state, and who is at work on what."""
+"""The progress of a run, from its events alone: the state of each node, and who works on what."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from corral.model.events import (
     Changed,
     Checked,
     Condensed,
+    ContextUsed,
     Ended,
     Event,
-    Filled,
     Limited,
     Noted,
-    Rationed,
+    QuotaReported,
     Rejected,
     Reported,
     RunEvent,
@@ -69,7 +69,7 @@ class BoardAttempt(Struct, kw_only=True):
         if isinstance(event, Limited):
             self.waits = f"waits for its quota: {event.message}"
             return
-        if not isinstance(event, Spent | Filled | Rationed | Noted):
+        if not isinstance(event, Spent | ContextUsed | QuotaReported | Noted):
             self.waits = ""
         self._learn(event, at)
 
@@ -93,7 +93,7 @@ class BoardAttempt(Struct, kw_only=True):
             case Checked(check):
                 self.doing = f"checked: {check.command}"
             case _:
-                pass
+                pass  # the others do not show on the board
 
 
 class BoardRow(Struct, frozen=True, kw_only=True):
@@ -119,13 +119,12 @@ class Board:
         self._names: dict[str, dict[str, None]] = {name: {} for name in self._nodes}  # each, and its items
         self._states: dict[str, tuple[Status, str]] = {}
         self.working: dict[str, BoardAttempt] = {}
-        self._usd: dict[str, float] = {}
+        self._usd: dict[str, float] = {}  #: of attempts that are over, by node
         self._seconds: dict[str, float] = {}
         self._tried: set[str] = set()
         self._agents: dict[str, str] = {}  # who each attempt is
         self._rivals: dict[str, set[str]] = {}  # attempts that were at work at the same time, for each node
         self._over: dict[str, dict[str, BoardRow]] = {}  # attempts that are over, for each node
-        self.usd = 0.0  #: of attempts that are over
         for name, status in (states or {}).items():
             self.know(name, status)
 
@@ -157,7 +156,7 @@ class Board:
             self._states.pop(node, None)
 
     def hear(self, heard: RunEvent, at: float) -> None:
-        """Take in what happened at a time. What a child does is told under its own run's name."""
+        """Take in an event at its time. The events of a child carry its own run's name."""
         if heard.node is None:
             return
         node = heard.node if heard.run == self.run else f"{heard.run}:{heard.node}"
@@ -181,7 +180,7 @@ class Board:
         return [row for name in self._all() for row in self._rows_of(name, at_work, now)]
 
     def spent_usd(self) -> float:
-        return self.usd + sum(each.usd or 0.0 for each in self.working.values())
+        return sum(self._usd.values()) + sum(each.usd or 0.0 for each in self.working.values())
 
     # --- what is heard
 
@@ -191,7 +190,6 @@ class Board:
         if moved and moved.status != "running":
             if working := self.working.pop(attempt, None):
                 self._usd[node] = self._usd.get(node, 0.0) + (working.usd or 0.0)
-                self.usd += working.usd or 0.0
                 took = max(0.0, at - working.started)
                 self._seconds[node] = self._seconds.get(node, 0.0) + took
                 why = ": ".join(filter(None, (working.who, moved.reason)))
@@ -246,7 +244,7 @@ class Board:
         )
 
     def _node_status(self, name: str) -> tuple[str, str]:
-        """Say how a node stands that nobody is at work on."""
+        """Describe the state of a node that nobody works on."""
         if name in self._states:
             return self._states[name]
         if items := self._names.get(name):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
+from corral import amounts
 from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.model.flow import Flow, Node
 from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.items import asks_item, item_of, items_of
-from corral.rules.schedule.actions import Action, AskAtGate, Expand, RunLimits, Settle, StartMerge
+from corral.rules.schedule.actions import Action, AddPlanned, AskAtGate, Expand, RunLimits, Settle, StartMerge
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.node import (
     UNPROVEN,
@@ -38,10 +41,10 @@ class Schedule:
         self._work = NodeWork(self._progress, self._slots, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
-        self._paused: set[str] = set()  # nodes that a person paused
+        self._paused: set[str] = set()  # nodes that a user paused
         self._open = len(self._progress.nodes)
         self._spent_before = 0.0  # by attempts that are over
-        self.allowed_usd = 0.0  #: more than the budget, by a person's word
+        self.allowed_usd = 0.0  #: more than the budget, by a user's word
         self.stopping: str | None = None
         self._failed = False
         self._free = flow.budget_usd is None and flow.on_failure == "continue"  # nothing but its needs holds a node up
@@ -63,7 +66,7 @@ class Schedule:
         return self._slots.waiting
 
     def node(self, name: str) -> Node:
-        """Return a node with its texts filled in and with what it is told of the work before it."""
+        """Return a node with its texts filled in and with its note on the work before it."""
         return self._progress.node(name)
 
     def node_of(self, record: AttemptRecord) -> Node:
@@ -128,7 +131,7 @@ class Schedule:
             ready += self._take_in(name, state)
 
     def _recall(self, name: str) -> None:
-        """Take in the items of a node that is over: what comes after it goes on from their work."""
+        """Take in the items of a node that is over: what comes after it continues from their work."""
         progress, members = self._progress, list[str]()
         node = progress.nodes[name]
         while node.fans_out and (state := self._stored.pop(f"{name}.{len(members)}", None)):
@@ -211,13 +214,13 @@ class Schedule:
         return () if waited is None else (waited,)
 
     def _plainly(self, names: Iterator[str], plain: frozenset[str], actions: list[Action]) -> str | None:
-        """Decide what most nodes come to, one agent that begins and does it; return the first that wants more thought.
+        """Decide the common case, one agent that begins and does it; return the first node that needs more thought.
 
         All of a large flow goes through here: nothing is made or called that can be left out.
         """
         progress, free_slots, look, done = self._progress, self._slots, self._look, self._graph.note_done
         ends, nodes, tries = progress.ends, progress.nodes, progress.tries
-        told, plenty, add = progress.needs_results, free_slots.plenty, actions.append
+        undecided, plenty, add = progress.needs_results, free_slots.plenty, actions.append
         for name in names:
             if name in ends:
                 continue
@@ -239,7 +242,7 @@ class Schedule:
                 return name
             bare = not (attempt.checks or attempt.files_changed)
             settle = Settle(name, "done", None, attempt.id, UNPROVEN if bare else outcome_reason(attempt))
-            if told or (ready := done(name)) is None:
+            if undecided or (ready := done(name)) is None:
                 actions += self._settle(settle)
                 continue
             add(settle)
@@ -268,8 +271,9 @@ class Schedule:
                 return [AskAtGate(name)]
             case "merge":
                 return [StartMerge(name)]
-            case "join":
-                return self._settle(nested_outcome(self._progress, name))
+            case "join" | "plan":
+                planned = node.kind == "plan" and self._progress.status(f"{name}/plan") == "done"
+                return [AddPlanned(name)] if planned else self._settle(nested_outcome(self._progress, name))
             case _:
                 found = self._work.decide(node, at)
                 return self._settle(found) if isinstance(found, Settle) else found
@@ -280,7 +284,7 @@ class Schedule:
             return self._settle(Settle(node.id, "skipped", "the flow stops at the first failure"))
         limit = self._flow.budget_usd
         if limit is not None and node.kind == "task" and self._spent_usd() >= limit + self.allowed_usd:
-            return self._settle(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
+            return self._settle(Settle(node.id, "over_budget", f"the budget of {amounts.usd(limit)} is used up"))
         words: str | None = None
         try:
             for name, words in node.around:
@@ -311,6 +315,16 @@ class Schedule:
         self._graph.wait_for(node.id, names)
         self._restore([*names, *([] if made else [node.id])])
         return [Expand(node.id, made)]
+
+    def add_planned(self, made: Sequence[Node], joined: Node) -> None:
+        """Add the nodes of a plan that is written; the node that it was written for waits for the last of them."""
+        progress = self._progress
+        progress.nodes.update({node.id: node for node in (*made, joined)})
+        open_needs = [tuple(edge for edge in node.needs if edge.node not in progress.ends) for node in made]
+        self._open += len(made)
+        self._graph.add(structs.replace(node, needs=needs) for node, needs in zip(made, open_needs, strict=True))
+        self._graph.wait_for(joined.id, [edge.node for edge in joined.needs])
+        self._restore([node.id for node, needs in zip(made, open_needs, strict=True) if not needs])
 
     # --- the end of a node
 

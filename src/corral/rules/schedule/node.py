@@ -24,7 +24,7 @@ UNPROVEN = "no check was asked for; no files changed"
 
 
 class Moment(Struct, frozen=True):
-    """When something is decided, and what a person said that holds for all of it."""
+    """When something is decided, and what a user said that holds for all of it."""
 
     now: float
     stopping: str | None = None
@@ -79,8 +79,10 @@ class NodeWork:
         return actions if waiting else self._choose(node, over, tries, at)
 
     def _revise(self, node: Node, revised: Sequence[AttemptRecord], at: Moment) -> list[Action] | Settle:
-        """Go on with the last revision of a node; what else its agents did stays as it is."""
+        """Continue the last revision of a node; what else its agents did stays as it is."""
         last = revised[-1]
+        if last.by_hand and last.phase == "over":  # nobody but the user tries that again
+            return revision_outcome(node, TriesEnd(last))
         tries = [each for each in revised if each.attempt.revises == last.attempt.revises]
         agent = next((each for each in (node.agent, *node.rivals) if each.name == last.attempt.agent), None)
         lane = structs.replace(
@@ -130,7 +132,7 @@ class NodeWork:
             case Park() | Lower():
                 return [found]
             case _:
-                pass
+                pass  # there is no slot for it now, or nothing to do
         return []
 
     def _end_race_early(
@@ -141,7 +143,7 @@ class NodeWork:
         actions: list[Action],
         now: float,
     ) -> list[tuple[AgentTries, Undecided]]:
-        """End a race early where somebody has won it; return the lanes that are still worth something."""
+        """End a race early where someone has won it; return the lanes that are still worth something."""
         tries = self._progress.tries.get(node.id, [])
         limit_status = contest.race(node, tries, over, sum(each.attempt.cost.usd or 0.0 for each in tries), now)
         actions += contest.halts(node, limit_status, self._slots.active_ids)
@@ -281,8 +283,9 @@ def nested_outcome(progress: Progress, name: str) -> Settle:
     for each, end in ends:
         if end.status not in ("done", "skipped"):
             return Settle(name, end.status, f"`{each}`: {end.reason}")
-    if ends and all(end.status == "skipped" for _, end in ends):
-        return Settle(name, "skipped", ends[0][1].reason)
+    worked = [end for each, end in ends if not progress.nodes[each].planning] or [end for _, end in ends]
+    if worked and all(end.status == "skipped" for end in worked):
+        return Settle(name, "skipped", worked[0].reason)
     return Settle(name, "done")
 
 

@@ -10,6 +10,7 @@ from corral.model.errors import BadRequest
 from corral.model.flow import MachineWish
 
 ANY = "any"
+ASK_NODES = "*"  #: a label whose value the nodes of a cluster decide
 
 
 class MachineRoom(Struct, frozen=True, kw_only=True):
@@ -32,11 +33,18 @@ def fitting_machines(wish: MachineWish, known: Collection[MachineRoom]) -> list[
         hint = "known: " + ", ".join(each.name for each in known)
     else:
         asked = dict(wish or {})
-        found = [each for each in known if asked and asked.items() <= dict(each.labels).items()]
+        found = [each for each in known if asked and all(each.labels.get(key) in (value, ASK_NODES)
+                                                         for key, value in asked.items())]  # fmt: skip
         hint = "; ".join(f"{each.name}: {_labels(each.labels)}" for each in known)
     if not found:
         raise BadRequest(f"there is no machine {_words(wish)}", hint=hint)
     return found
+
+
+def node_labels(wish: MachineWish, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what a node of a cluster must have, of what is asked for."""
+    asked: Mapping[str, str] = {} if wish is None or isinstance(wish, str) else wish
+    return {key: value for key, value in asked.items() if labels.get(key) == ASK_NODES}
 
 
 def choose_machine(fitting: Collection[MachineRoom], used: Mapping[str, int], lost: Collection[str]) -> str | None:

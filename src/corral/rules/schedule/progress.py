@@ -1,4 +1,4 @@
-"""How far a run has come: its nodes, their attempts and ends, and what others are told of them."""
+"""The progress of a run: its nodes, their attempts and ends, and what later nodes get of them."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class Progress:
         self.needs_results = bool(asking)  #: whether anybody asks for results
         self.plain = _plain(flow, asking)
 
-    # --- what a node is told
+    # --- the texts of a node
 
     def node(self, name: str) -> Node:
-        """Return a node with its texts filled in and with what it is told of the work before it."""
+        """Return a node with its texts filled in and with its note on the work before it."""
         if name not in self.filled:
             node = self.nodes[name]
             self.filled[name] = structs.replace(node, task=self._task(node))
@@ -96,8 +96,8 @@ class Progress:
         return llm_judge.judge_node(node, agent) if agent else node
 
     def _task(self, node: Node) -> Task:
-        told = prompt.handoff_text([prompt.NodeHandoff(each.node, each.attempt) for each in self._before(node.id)])
-        task = structs.replace(node.task, handoff=told.words, handed=(*node.task.handed, *told.files))
+        handoff = prompt.handoff_text([prompt.NodeHandoff(each.node, each.attempt) for each in self._before(node.id)])
+        task = structs.replace(node.task, handoff=handoff.words, handed=(*node.task.handed, *handoff.files))
         if not self.flow.fills:
             return task
         known = self.known_names(node.id)
@@ -141,7 +141,7 @@ class Progress:
     def _last_of(self, name: str) -> AttemptRecord | None:
         """Return the attempt that stands for a node that has ended: its winner, or else its last."""
         tries = self.tries.get(name)
-        if not tries:
+        if not tries or self.nodes[name].planning:  # a plan is no work, and part of no other prompt
             return None
         end = self.ends.get(name)
         winner = end.winner if end else None
@@ -154,7 +154,7 @@ class Progress:
     # --- what became of it
 
     def status(self, name: str) -> Status:
-        """Return how a node stands: its end, or that it has none yet."""
+        """Return the state of a node: its end, or that it has none yet."""
         end = self.ends.get(name)
         return end.status if end else "queued"
 

@@ -1,4 +1,4 @@
-"""Which nodes are done again, and why: a person asked for it, they changed, or what they go on from did."""
+"""Which nodes are done again, and why: a user asked for it, they changed, or what they continue from did."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _names(node: Node, name: str) -> bool:
 
 
 def behind_revisions(plan: RunPlan, states: Iterable[NodeState], revised: Container[str]) -> dict[str, str]:
-    """Return the nodes that go on from work which a revision has replaced since, each with why it is void.
+    """Return the nodes that continue from work which a revision has replaced since, each with why it is void.
 
     `revised` names the attempts that are revisions.
     """

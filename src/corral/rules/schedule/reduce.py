@@ -15,7 +15,7 @@ HOWS: tuple[How, ...] = get_args(How)
 
 
 class ReducedOutput(Struct, frozen=True):
-    """The output, and what a person should know of how it came about."""
+    """The output, and what a user should know of how it came about."""
 
     output: Any
     notes: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def parts_of(attempts: Sequence[Attempt]) -> list[OutputPart]:
 def reduce(parts: Sequence[OutputPart], how: How, preferred: Sequence[str] = ()) -> ReducedOutput:
     """Make one output of several; only those that are done count, and only those that said anything.
 
-    `preferred` names agents, the best first; whoever is not named comes after them, in order.
+    `preferred` names agents, the best first; the others come after them, in order.
     """
     given = [part for part in parts if part.ok and part.output not in (None, "")]
     if how == "list":
@@ -69,7 +69,7 @@ def _text(value: Any) -> str:  # noqa: ANN401
 
 
 def _merge(given: Sequence[OutputPart]) -> ReducedOutput:
-    """Put JSON values into each other: tables by key, lists by adding what is new; a later one wins, and it is told."""
+    """Put JSON values into each other: tables by key, lists by adding what is new; a later one wins, with a note."""
     merged: Any = None
     notes: list[str] = []
     for place, part in enumerate(given):

@@ -19,7 +19,7 @@ class WaitingNodes:
         self.size = 0  #: how many wait
 
     def anyone(self, free: Callable[[str], bool]) -> bool:
-        """Tell whether somebody waits whose agent is free."""
+        """Tell whether someone waits whose agent is free."""
         return any(nodes and free(agent) for agent, nodes in self._waiting.items())
 
     def counts(self) -> dict[str, int]:
@@ -63,8 +63,8 @@ class RunSlots:
         self._counted = bool(limits.per_agent) or room is not None
         self._active: dict[str, AttemptRecord] = {}
         self._left: dict[str, str] = {}  # attempts that nobody drives any more, and their agents
-        self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
-        self.decided = 0  #: how many attempts were decided and are not told yet
+        self._starting: Counter[str] = Counter()  # agents of attempts that were decided and not announced yet
+        self.decided = 0  #: how many attempts were decided and not announced yet
         self._queue = WaitingNodes()
         self.next_node: str | None = None  #: the node whose turn it is, of those that waited
 
@@ -80,30 +80,26 @@ class RunSlots:
     # --- what happened
 
     def leave(self, record: AttemptRecord) -> None:
-        """Take in that an attempt is open and that nobody drives it: it will want its seat back."""
+        """Take in that an attempt is open and that nobody drives it: it will need its slot again."""
         self._left[record.attempt.id] = record.attempt.agent
 
     def note_start(self, record: AttemptRecord, *, new: bool) -> None:
-        """Take in that an attempt is driven; `new`: nobody was told of it before."""
-        if new and self.decided:
-            self.decided -= 1
-            if self._counted:
-                self._starting[record.attempt.agent] -= 1
-        name = record.attempt.id
-        if self._left:
-            self._left.pop(name, None)
-        self._active[name] = record
+        """Take in that an attempt is driven; `new`: it was not announced before."""
+        self._forget_start(record, new=new)
+        self._active[record.attempt.id] = record
 
     def note_end(self, record: AttemptRecord, *, new: bool) -> bool:
         """Take in that an attempt is over; return whether it was driven."""
+        self._forget_start(record, new=new)
+        return self._active.pop(record.attempt.id, None) is not None
+
+    def _forget_start(self, record: AttemptRecord, *, new: bool) -> None:
         if new and self.decided:
             self.decided -= 1
             if self._counted:
                 self._starting[record.attempt.agent] -= 1
-        name = record.attempt.id
         if self._left:
-            self._left.pop(name, None)
-        return self._active.pop(name, None) is not None
+            self._left.pop(record.attempt.id, None)
 
     # --- who may begin
 
@@ -114,7 +110,7 @@ class RunSlots:
 
     @property
     def plenty(self) -> int:
-        """How many may begin whoever they are: nobody waits, and nothing but their number is counted."""
+        """How many may begin of any kind: none waits, and only their number counts."""
         return 0 if self._counted or self._queue.size else self._most - self._at_work
 
     def take(self, node: str, agent: str) -> bool:
@@ -175,7 +171,7 @@ class FreeSlots(Protocol):
     def take(self, agent: str) -> None: ...
 
 
-def assign_slots(held: Sequence[HeldSlot], wants: Sequence[SlotDemand]) -> Counter[tuple[str, str]]:
+def assign_slots(held: Sequence[HeldSlot], demands: Sequence[SlotDemand]) -> Counter[tuple[str, str]]:
     """Hand out every slot there is; return how many more of which agent each run may begin."""
     total, agents = len(held), Counter(each.agent for each in held)
     runs, repos = Counter(each.run for each in held), Counter(each.repo for each in held)
@@ -190,7 +186,7 @@ def assign_slots(held: Sequence[HeldSlot], wants: Sequence[SlotDemand]) -> Count
             and (limits.per_repository is None or repos[want.repo] < limits.per_repository)
         )
 
-    while ready := [want for want in wants if fits(want)]:
+    while ready := [each for each in demands if fits(each)]:
         first = min(ready, key=lambda each: (-each.priority, runs[each.run], each.since, each.run, each.agent))
         given[first.run, first.agent] += 1
         total, agents[first.agent] = total + 1, agents[first.agent] + 1

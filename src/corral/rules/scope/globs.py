@@ -59,7 +59,7 @@ class Glob(Struct, frozen=True):
         return self._close_states({0})
 
     def step(self, states: States, name: str) -> States:
-        """Return where in the pattern one can stand after going on to `name`."""
+        """Return the places in the pattern after the step to `name`."""
         following: set[int] = set()
         for state in states:
             if state < len(self.parts):
@@ -170,13 +170,13 @@ def is_ignored_here(globs: Sequence[Glob], states: Sequence[States], *, folder: 
     return False
 
 
-def is_ignored(rules: Sequence[Glob], path: str) -> bool:
-    """Tell whether the rules of a .gitignore leave out a file, or a folder above it."""
+def is_ignored(rules: Sequence[Glob], path: str, *, folder: bool = False) -> bool:
+    """Tell whether the rules of a .gitignore leave out a file (or a folder), or a folder above it."""
     states = [each.start() for each in rules]
     parts = path.split("/")
     for place, name in enumerate(parts, 1):
         states = [each.step(state, name) for each, state in zip(rules, states, strict=True)]
-        if is_ignored_here(rules, states, folder=place < len(parts)):
+        if is_ignored_here(rules, states, folder=folder or place < len(parts)):
             return True
     return False
 
@@ -244,7 +244,7 @@ class MatchedPath:
         )
 
     def names_open(self) -> bool:
-        """Tell whether a name nobody can foresee might become writable here: one of each kind is tried."""
+        """Tell whether an unknown name might become writable here: one of each kind is tried."""
         parts = {part for layer in self._table.layers for part, _ in self._next_parts((*layer.read, *layer.write))}
         kinds = {
             _NEW,
@@ -255,7 +255,7 @@ class MatchedPath:
         )
 
     def names_in_patterns(self) -> dict[str, bool]:
-        """Return the names that patterns go on with, and whether each can only be a folder."""
+        """Return the next names in patterns, and whether each can only be a folder."""
         found: dict[str, bool] = {}
         for layer in self._table.layers:
             for part, folder in self._next_parts((*layer.read, *layer.write)):

@@ -194,7 +194,7 @@ def kind(text: str) -> Kind:
     return "public" if found.is_global and not found.is_multicast and not found.is_reserved else "special"
 
 
-#: Those of documents and benchmarks lead nowhere in the world, so where one answers it is somebody's own.
+#: Those of documents and benchmarks lead nowhere in the world, so where one answers it is someone's own.
 _NETWORKS = tuple(
     ipaddress.IPv4Network(net)
     for net in (
@@ -257,7 +257,7 @@ def _not_something_else(text: str, word: str) -> None:
 
 
 def _split(text: str, word: str) -> tuple[str, int | None]:
-    """Part a host from its port; an IPv6 address with a port stands in brackets."""
+    """Part a host from its port; an IPv6 address with a port is in brackets."""
     if address(text):
         return text, None
     match = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?", text)
@@ -284,7 +284,7 @@ def net_problem(item: str) -> tuple[str, str] | None:
     if item.startswith("@"):
         return f"`{item}` is no list of hosts", f"known: {REGISTRIES}"
     if item in ("on", "off"):
-        return f"`{item}` stands alone", f'write net = "{item}"'
+        return f"`{item}` must be alone", f'write net = "{item}"'
     try:
         read((item,))
     except BadRequest as error:

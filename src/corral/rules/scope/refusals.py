@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from corral.model import ErrorClass, Failure, Violation
 from corral.rules.checks.verdict import Verdict
 
-ALLOW = "; to allow it"  #: stands in every reason before what to do about it
+ALLOW = "; to allow it"  #: is in every reason before what to do about it
 #: What agents make of a refusal; the others have causes of their own.
 SEEN_AS: frozenset[ErrorClass] = frozenset(
     {"auth", "network", "tls", "overloaded", "not_found", "crash", "bad_output", "refused"}
@@ -80,7 +80,7 @@ def _causes(kind: ErrorClass, words: str, refusals: Sequence[NetRefusal], *, rea
         return named or needed or refusals
     if kind in UNREACHED and (named or not reached):
         return named or needed
-    if named_needed := [each for each in named if not each.needless]:  # others stand in many a program's last words
+    if named_needed := [each for each in named if not each.needless]:  # others are in many a program's last words
         return named_needed
     return needed if kind != "auth" and FORBIDDEN.search(words) else ()
 
@@ -93,7 +93,7 @@ class PathOwners(Struct, frozen=True, kw_only=True):
     """Whose ground is whose, as absolute paths."""
 
     own: tuple[str, ...]  #: its workspace and home
-    others: tuple[str, ...]  #: the person's checkout, corral's own folder
+    others: tuple[str, ...]  #: the user's checkout, corral's own folder
     secrets: Sequence[str]  #: patterns
     homes: tuple[str, ...]  #: what `~` may stand for
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.model import NamedPath, PathRules, Scope, ScopeSource, ScopeTable, Violation
 from corral.model.errors import BadRequest
 from corral.rules.scope import hosts
@@ -19,7 +19,7 @@ LEAST = {"memory_mb": 256, "processes": 16, "cpu_seconds": 10, "disk_mb": 64, "f
 UNITS = {"memory_mb": " MB", "disk_mb": " MB", "file_mb": " MB", "cpu_seconds": " s", "processes": ""}
 MOST_PATTERNS, LONGEST = 1000, 4096
 SHOWN_UNITS = {"memory_mb": "MB", "disk_mb": "MB", "file_mb": "MB", "cpu_seconds": "s", "processes": ""}
-#: Below a person's home.
+#: Below a user's home.
 SECRETS_AT_HOME = (
     ".ssh", ".gnupg", ".pki", ".password-store", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".git-credentials",
     ".config/git/credentials",
@@ -57,7 +57,7 @@ SECRETS_ELSEWHERE = (
 
 
 def check(source: ScopeSource) -> None:
-    """Raise BadRequest, with where it stands, for what cannot be meant."""
+    """Raise BadRequest, with where it is, for what cannot be meant."""
     for key, what, hint in _troubles(source):
         where = source.where.get(key, f"--{key}")
         raise BadRequest(f"{where}: [scope] {key}: {what}", hint=hint)
@@ -171,7 +171,7 @@ def _apply_table(scope: Scope, table: ScopeTable) -> Scope:
 
 
 def _widen(scope: Scope, table: ScopeTable) -> Scope:
-    """Let the person's own word hold for what it names, also against what a repository said before."""
+    """Let the user's own word hold for what it names, also against what a repository said before."""
     values = named_keys(table)
     bounds: tuple[PathRules, ...] = scope.bounds
     for key in set(PATHS) & values.keys():
@@ -252,7 +252,7 @@ def outside(changed: Iterable[str], scope: Scope, ignore: str = "") -> list[Viol
 
 
 class ScopeRow(Struct, frozen=True):
-    """One key of the scope: what holds, and where each word of it stands, the last to speak first."""
+    """One key of the scope: what holds, and where each word of it is, the last to speak first."""
 
     key: str
     value: str
@@ -265,12 +265,12 @@ class ScopeExplanation(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Lay it out for a person."""
+        """Lay it out for a user."""
         width = max(len(row.key) for row in self.rows)
         wide = min(max(len(row.value) for row in self.rows), 60)
-        told = [f"{row.key:<{width}}  {row.value:<{wide}}  {', '.join(row.origins)}".rstrip() for row in self.rows]
-        told += [f"{mode:<{width}}  {path}" for mode, path in self.shown]
-        return [*told, *(f"note: {note}" for note in self.notes)]
+        lines = [f"{row.key:<{width}}  {row.value:<{wide}}  {', '.join(row.origins)}".rstrip() for row in self.rows]
+        lines += [f"{mode:<{width}}  {path}" for mode, path in self.shown]
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
 
 def explain(
@@ -309,5 +309,5 @@ def _net_rows(scope: Scope) -> str:
 
 
 def secret_patterns(home: str) -> list[str]:
-    """Return all of them for one person, as patterns of absolute paths."""
+    """Return all of them for one user, as patterns of absolute paths."""
     return [f"{home.rstrip('/')}/{name}" for name in SECRETS_AT_HOME] + list(SECRETS_ELSEWHERE)

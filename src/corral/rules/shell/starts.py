@@ -22,8 +22,8 @@ class ProgramStart(Struct, frozen=True):
 
     word: str
     program: bool = True  #: or a script that another program reads
-    folder: str | None = ""  #: where: "" is the top of the workspace, None cannot be told
-    search: str | None = SEARCH  #: where a bare name is looked for; None cannot be told
+    folder: str | None = ""  #: where: "" is the top of the workspace, None is unknown
+    search: str | None = SEARCH  #: where a bare name is looked for; None is unknown
     sought: bool = False  #: the command looks first whether it is there
 
 
@@ -237,7 +237,7 @@ class CommandWalk(Walk):
         return found
 
     def _document(self, node: Simple, state: State) -> str | None:
-        """Return the text that a command is given to read; None where there is none, or it cannot be told."""
+        """Return the text that a command reads; None where there is none, or it is unknown."""
         for each in reversed(node.documents):
             if each.document is None:
                 return state.join_pieces(each.pieces or (WordPiece(each.text),))

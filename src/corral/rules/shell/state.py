@@ -15,7 +15,7 @@ SEARCH = "$PATH"
 
 
 class Field(Struct, frozen=True):
-    """A word as a program gets it; where that cannot be told, the text as it is written."""
+    """A word as a program gets it; where that is unknown, the text as it is written."""
 
     text: str
     certain: bool = True
@@ -23,7 +23,7 @@ class Field(Struct, frozen=True):
 
 
 class State(Struct):
-    """A shell at one moment; None stands for what cannot be told."""
+    """A shell at one moment; None is unknown."""
 
     variables: dict[str, str | None] = field(default_factory=dict[str, str | None])
     exported: set[str] = field(default_factory=set[str])
@@ -32,7 +32,7 @@ class State(Struct):
     folder: str | None = ""  #: "": the top of the workspace
     search: str | None = SEARCH  #: PATH; None where bare words may mean anything
     stops: bool = False  #: `set -e`
-    is_bash: bool = False  #: it goes on where a file to source is missing; sh does not
+    is_bash: bool = False  #: it continues where a file to source is missing; sh does not
     sought: frozenset[str] = frozenset()  #: paths and names that the command looks for
     sought_any: bool = False  #: it looks for something that only shows while it runs
     status: frozenset[str] = frozenset({"ok"})  #: of the last command
@@ -50,7 +50,7 @@ class State(Struct):
         )
 
     def become(self, ways: Sequence[State]) -> None:
-        """Go on after branches: what they do not agree on cannot be told."""
+        """Continue after branches: what they do not agree on is unknown."""
         for name in structs.fields(State):
             values = [getattr(way, name.name) for way in ways]
             if name.name in ("variables", "functions"):
@@ -81,7 +81,7 @@ class State(Struct):
             self.variables[name] = value
 
     def forget(self) -> None:
-        """Go on after something that may have set anything: a file that was read, text that is not known."""
+        """Continue after something that may have set anything: a file that was read, text that is not known."""
         self.variables = dict.fromkeys(self.variables)
         self.functions, self.search, self.folder = {}, None, None
         self.sought_any = self.stops = False
@@ -100,7 +100,7 @@ class State(Struct):
         return [found for token in tokens for found in self._fields(token)]
 
     def join_pieces(self, pieces: Iterable[WordPiece], *, spaces: bool = True, likely: bool = False) -> str | None:
-        """Return the text that pieces become, as one word; None where that cannot be told."""
+        """Return the text that pieces become, as one word; None where that is unknown."""
         text = ""
         for place, piece in enumerate(pieces):
             value = self._value(piece, first=place == 0)

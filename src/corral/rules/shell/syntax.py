@@ -112,7 +112,7 @@ def parse(text: str) -> Sequence:
     parser = _Parser(read(text))
     found = parser.sequence()
     if parser.peek() is not None:
-        raise UnreadableShell("a word of syntax stands at the wrong place")
+        raise UnreadableShell("a word of syntax is at the wrong place")
     return found
 
 
@@ -133,7 +133,7 @@ class _Parser:
         return token
 
     def _at(self, *texts: str) -> bool:
-        """Tell whether an operator, or a word of syntax, stands here."""
+        """Tell whether an operator, or a word of syntax, is here."""
         token = self.peek()
         return token is not None and token.text in texts and (token.operator or token.is_bare)
 

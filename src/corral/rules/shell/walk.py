@@ -32,7 +32,7 @@ SUCCESS, FAILURE = frozenset({OK}), frozenset({FAIL, SOFT})
 
 
 class CommandEnds(Struct, frozen=True):
-    """How a command may end: as what the shell then goes on with, or as what the shell ends with."""
+    """How a command may end: the shell continues with it, or ends with it."""
 
     goes_on: frozenset[str] = EITHER
     ended: frozenset[str] = frozenset()

@@ -177,7 +177,7 @@ class _WordReader:
         return word(pieces)
 
     def _pieces(self, sign: str, *, first: bool) -> list[WordPiece]:
-        """Read what stands in one pair of quotes, one expansion, or a run of signs."""
+        """Read what is in one pair of quotes, one expansion, or a run of signs."""
         if sign == "\\":
             self._place += 2
             escaped = self._text[self._place - 1 : self._place]
@@ -214,7 +214,7 @@ class _WordReader:
         return inside
 
     def _double(self) -> list[WordPiece]:
-        """Read what stands in double quotes."""
+        """Read what is in double quotes."""
         self._place += 1
         pieces, plain_text = [WordPiece("", quoted=True)], ""
         text = self._text
@@ -271,7 +271,7 @@ class _WordReader:
         return WordPiece(text[start : self._place], "variable", quoted, name.group())
 
     def _enclosed_text(self, opening: str, closing: str) -> str:
-        """Return what stands between the bracket at this place and the one that closes it; quotes may hold others."""
+        """Return what is between the bracket at this place and the one that closes it; quotes may hold others."""
         start = self._place
         deep, place, text = 0, start, self._text
         while place < len(text):

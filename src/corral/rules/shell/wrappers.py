@@ -1,4 +1,4 @@
-"""Programs that start another one, and where in their arguments that one stands."""
+"""Programs that start another one, and where in their arguments that one is."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def read(text: str, roles: Collection[str]) -> AgentList:
         agent = _with_role(_agent(named, place, left_out), roles, left_out)
         if agent.name in found:
             first = found[agent.name].place.line
-            raise _wrong(agent.place, f"the agent `{agent.name}` stands here twice", f"first in line {first}")
+            raise _wrong(agent.place, f"the agent `{agent.name}` is here twice", f"first in line {first}")
         found[agent.name] = agent
     if not found:
         raise _wrong(top, "there are no agents in it", SHAPE)
@@ -105,7 +105,7 @@ def _with_role(agent: ListedAgent, roles: Collection[str], left_out: list[str]) 
     role = ROLES.get(role, role)
     if role in roles:
         return structs.replace(agent, role=role)
-    left_out.append(f"the role `{agent.role}` of `{agent.name}`, which we do not know: it stands in the instructions")
+    left_out.append(f"the role `{agent.role}` of `{agent.name}`, which we do not know: it is in the instructions")
     words = "\n\n".join(part for part in (f"Your role: {agent.role}", agent.instructions) if part)
     return structs.replace(agent, role=None, instructions=words)
 

@@ -27,8 +27,20 @@ class EndedRun(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def runs_to_clean(runs: Sequence[EndedRun], limits: CleaningLimits, now: float) -> dict[str, str]:
-    """Return which runs go, and why; the oldest go first where it is for room."""
+class ChosenRun(Struct, frozen=True, kw_only=True):
+    """A run that goes, and why."""
+
+    run: str
+    why: str
+    bytes: int
+    for_room: bool = False  #: only while what is left takes more than the limit
+
+
+def runs_to_clean(runs: Sequence[EndedRun], limits: CleaningLimits, now: float) -> list[ChosenRun]:
+    """Return which runs go, and why; after them those that go for room as long as it lacks, oldest first.
+
+    How many of these go depends on what each really frees: work that must stay frees nothing.
+    """
     newest = sorted(runs, key=lambda run: (run.ended, run.run), reverse=True)
     found: dict[str, str] = {}
     for place, run in enumerate(newest):
@@ -36,13 +48,18 @@ def runs_to_clean(runs: Sequence[EndedRun], limits: CleaningLimits, now: float) 
             found[run.run] = f"ended {(now - run.ended) / 86400:.0f} days ago"
         elif limits.keep is not None and place >= limits.keep:
             found[run.run] = f"not among the newest {limits.keep}"
+    chosen = [
+        ChosenRun(run=run.run, why=found[run.run], bytes=run.bytes)
+        for run in sorted(runs, key=lambda run: run.run)
+        if run.run in found
+    ]
     if limits.disk_bytes is not None:
-        total = sum(run.bytes for run in newest if run.run not in found)
-        for run in reversed(newest):
-            if total > limits.disk_bytes and run.run not in found and run.bytes:
-                found[run.run] = "for room on the disk"
-                total -= run.bytes
-    return found
+        chosen += [
+            ChosenRun(run=run.run, why="for room on the disk", bytes=run.bytes, for_room=True)
+            for run in reversed(newest)
+            if run.bytes and run.run not in found
+        ]
+    return chosen
 
 
 def size(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Names in one place: ids, branches, refs, and what a person may type for them."""
+"""Names in one place: ids, branches, refs, and what a user may type for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def branch(run: str, node: str, attempt: str) -> str:
 
 
 def merged_branch(run: str) -> str:
-    """Return the branch for a merge that leaves the person's branches alone."""
+    """Return the branch for a merge that leaves the user's branches alone."""
     return f"corral/merged/{run}"
 
 

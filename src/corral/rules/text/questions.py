@@ -1,4 +1,4 @@
-"""What a person is asked, and how their words are understood; pure."""
+"""What a user is asked, and how their words are understood; pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) 
     if entry.about in ("merge", "result"):
         return "merge"
     if entry.about in ("gate", "choice"):
-        lands = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
-        return "merge" if lands else "run"
+        merges = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
+        return "merge" if merges else "run"
     if entry.about != "budget" or match_answer(entry.choices, words) == budget.STOP:
         return "run"
     own = entry.key.split("/")[2] in budget.OF_RUN and not any(each.window == "run" for each in limits)
@@ -48,9 +48,9 @@ def ways(entry: Entry) -> str:
 
 
 def gate_question(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
-    """Ask whether a flow may go on past a gate; `about` is its run, its node, and how often it was put back."""
+    """Ask whether a flow may continue past a gate; `about` is its run, its node, and how often it was put back."""
     run, node, epoch = about
-    then = "the nodes that need it go on" if default == "yes" else "the nodes that need it are skipped"
+    then = "the nodes that need it continue" if default == "yes" else "the nodes that need it are skipped"
     return Question(
         key=f"{run}/{node}/{epoch}/gate" if epoch else f"{run}/{node}/gate",
         run=run,
@@ -98,7 +98,7 @@ def no_winner(entry: Entry) -> str:
 
 
 def quota_question(run: str, node: str, reason: str, until: float | None, now: float) -> Question:
-    """Ask how a run goes on whose agent has used up its quota."""
+    """Ask how a run continues whose agent has used up its quota."""
     back = until if until is not None and until > now else now + DAY
     moment = datetime.fromtimestamp(back, UTC).isoformat(timespec="seconds")
     return Question(
@@ -107,8 +107,8 @@ def quota_question(run: str, node: str, reason: str, until: float | None, now: f
         node=node,
         kind="approval",
         about="limit",
-        text=f"{reason}. Go on?",
-        context=f"yes: it may go on now, with `corral resume {run}`; no: the run is stopped; after {moment}: yes",
+        text=f"{reason}. Continue?",
+        context=f"yes: it may continue now, with `corral resume {run}`; no: the run is stopped; after {moment}: yes",
         default="yes",
         deadline=back,
     )

@@ -17,7 +17,7 @@ LONGEST_SHAPE = 16384  #: no shape fits more than this, so no more is ever held 
 LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|DSN|PRIVATE", re.IGNORECASE)
 ORDINARY = re.compile(r"[A-Za-z_./ -]*")  #: a word, a path: to take it out everywhere would harm more than help
 T = TypeVar("T")
-#: How a shape begins -> how it goes on. The beginnings are plain text, so that a search for all of them is quick;
+#: How a shape begins -> how it continues. The beginnings are plain text, so that a search for all of them is quick;
 #: what follows ends where its alphabet ends, and nothing is tried twice. `(?P<keep>` is left standing.
 _EDGE = r"(?<![A-Za-z0-9_])"
 _DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
@@ -50,13 +50,18 @@ SHAPES = {
     "-----BEGIN ": r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,.\\]|-(?!----)){40,12000}"
     r"(?:-----END [A-Z0-9 ]{0,40}-----)?",
 }  # fmt: skip
-BEGINNINGS = frozenset(begin.encode() for begin in SHAPES)
+#: What every text with such a shape holds; of `earer` two forms, for a longer word is found more quickly.
+BEGINNINGS = frozenset((*(begin.encode() for begin in SHAPES if begin != "earer"), b"Bearer", b"bearer"))
 #: A private key of which the end has not come yet.
 OPEN_KEY = re.compile(rb"-----BEGIN(?: [A-Z0-9 -]{0,70})?(?:[A-Za-z0-9+/=\s:,.\\-]){0,13000}\Z")
 #: Signs as agents' lines have them, the most frequent first; what is not named is rarer than all of these.
-FREQUENT_BYTES = b" etaonisrlhdcumpfgybw\",vk.:_/-'=x)(jzq0123456789TSAICEPMRNDLBFOHWUGVYKJXQZ"
+FREQUENT_BYTES = b" etaonisrlhdcumpfgybw\",vk.:_/-'I=x)(jzq0123456789TSACEPMRNDLBFOHWUGVYKJXQZ"
 COMMON_BYTES = 21  #: so many of them are no good to look for
 LONG_SIGN = 13
+
+
+#: A sign, and how to look at one place, or from there on, for the words that it belongs to.
+_SignTest = tuple[bytes, Callable[[bytes, int], re.Match[bytes] | None], Callable[[bytes, int], re.Match[bytes] | None]]
 
 
 class _Patterns(Struct, frozen=True):
@@ -79,8 +84,8 @@ class Redactor:
     @functools.cached_property
     def may_hold(self) -> Callable[[bytes], bool]:
         """Tells quickly whether bytes may hold a secret, also when they are JSON that tells of texts which do."""
-        told = (_in_json(form.decode("utf-8", "surrogatepass"), plain=False) for form in self._known)
-        shaped, known = multi_search(BEGINNINGS), multi_search(frozenset((*self._known, *told)))
+        in_json = (_in_json(form.decode("utf-8", "surrogatepass"), plain=False) for form in self._known)
+        shaped, known = multi_search(BEGINNINGS), multi_search(frozenset((*self._known, *in_json)))
         return lambda data: shaped(data) or known(data)
 
     @functools.cached_property
@@ -216,14 +221,14 @@ def _texts(kind: type[Struct]) -> list[str]:
 
 
 def passed_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are kept secret when a person passes them: all but ordinary words."""
+    """Return the variables that are kept secret when a user passes them: all but ordinary words."""
     sure = likely_secrets(environment)
     return {name: value for name, value in environment.items() if name in sure or not ORDINARY.fullmatch(value)}
 
 
 def likely_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables whose name says that their value is a secret."""
-    return {name: value for name, value in environment.items() if LIKELY.search(name)}
+    return {name: environment[name] for name in environment if LIKELY.search(name)}
 
 
 def _forms(value: str) -> Iterator[bytes]:
@@ -236,7 +241,7 @@ def _forms(value: str) -> Iterator[bytes]:
     for plain in (True, False):
         once = _in_json(value, plain=plain)
         yield once
-        yield _in_json(once.decode("utf-8", "surrogatepass"), plain=plain)  # JSON told in JSON
+        yield _in_json(once.decode("utf-8", "surrogatepass"), plain=plain)  # JSON inside JSON
     yield quote(raw, safe="").encode()
     yield quote(raw).encode()
     yield quote_plus(raw).encode()
@@ -252,7 +257,7 @@ def _in_json(value: str, *, plain: bool) -> bytes:
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
-    """Yield what of the value stands in base64 text, wherever in it the value begins."""
+    """Yield what of the value is in base64 text, wherever in it the value begins."""
     for before in range(3):
         padded = base64.b64encode(bytes(before) + raw)
         first = (0, 2, 3)[before]
@@ -265,11 +270,12 @@ def _in_base64(raw: bytes) -> Iterator[bytes]:
 
 @functools.lru_cache(maxsize=64)
 def multi_search(words: frozenset[bytes]) -> Callable[[bytes], bool]:
-    """Return a test that tells whether any of these words stands in some bytes.
+    """Return a test that tells whether any of these words is in some bytes.
 
-    One pattern of all of them would look closely at every sign. A pattern of a single first sign is ten times as
-    quick, so the words are put into groups that have a rare one in common; most of those do not occur at all. Long
-    words need no pattern: they are found as quickly without, and a pattern takes time to make.
+    One pattern of all of them would look closely at every sign. To find a single sign is a hundred times as quick, so
+    the words are put into groups that have a rare one in common; most of those do not occur at all. Where one occurs
+    often, a pattern that begins with it takes over. Long words need none: they are found as quickly without, and a
+    pattern takes time to make.
     """
     short: dict[bytes, list[bytes]] = {}
     long: dict[bytes, list[bytes]] = {}
@@ -277,25 +283,47 @@ def multi_search(words: frozenset[bytes]) -> Callable[[bytes], bool]:
         groups = short if len(word) < LONG_SIGN else long
         sign = _sign(word, groups)
         groups.setdefault(sign if sign is not None else word, []).append(word)
-    looks = [(sign, re.compile(_pattern(sign, group)).search) for sign, group in short.items()]
+    looks = [(sign, re.compile(_pattern(sign, group))) for sign, group in short.items() if len(sign) == 1]
+    tests = [(sign, pattern.match, pattern.search) for sign, pattern in looks]
+    plain = [sign for sign in short if len(sign) > 1]
+    rarest = {sign: [(*_two_rarest(word), word) for word in group] for sign, group in long.items()}
 
     def holds(data: bytes) -> bool:
-        # Each line of an agent comes by here, and this is quicker than any().
-        for sign, search in looks:
-            if sign in data and search(data):
-                return True
-        for sign, group in long.items():
-            if sign in data:
-                for word in group:
-                    if word in data:
-                        return True
-        return False
+        return _holds_short(data, tests, plain) or _holds_long(data, rarest)
 
     return holds
 
 
+def _holds_short(data: bytes, tests: list[_SignTest], plain: list[bytes]) -> bool:
+    # Each line of an agent comes by here, and loops are quicker than any().
+    find, most = data.find, len(data) >> 11
+    for sign, match, search in tests:
+        place, left = find(sign), most
+        while place >= 0:
+            if left <= 0:
+                if search(data, place):
+                    return True
+                break
+            if match(data, place):
+                return True
+            place, left = find(sign, place + 1), left - 1
+    for word in plain:  # noqa: SIM110
+        if word in data:
+            return True
+    return False
+
+
+def _holds_long(data: bytes, rarest: dict[bytes, list[tuple[bytes, bytes, bytes]]]) -> bool:
+    for sign, group in rarest.items():
+        if sign in data:
+            for second, third, word in group:
+                if second in data and third in data and word in data:
+                    return True
+    return False
+
+
 def _pattern(sign: bytes, words: list[bytes]) -> bytes:
-    """Return a pattern that begins with the sign, then looks back, then goes on."""
+    """Return a pattern that begins with the sign, then looks back, then continues."""
     rests: list[bytes] = []
     for word in words:
         place = word.index(sign) + len(sign)
@@ -309,6 +337,12 @@ def _sign(word: bytes, groups: dict[bytes, list[bytes]]) -> bytes | None:
     ranks = {rank: bytes([sign]) for sign in word if (rank := _rank(sign)) >= COMMON_BYTES}
     rarest = sorted(ranks, reverse=True)
     return next((ranks[rank] for rank in rarest if ranks[rank] in groups), ranks[rarest[0]] if rarest else None)
+
+
+def _two_rarest(word: bytes) -> tuple[bytes, bytes]:
+    """Return two signs of a word that are rare: where one is not there, the word is not either."""
+    first, *others = sorted(set(word), key=_rank, reverse=True)
+    return bytes([first]), bytes(others[:1]) or bytes([first])
 
 
 def _rank(sign: int) -> int:

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: Standard Webhooks in and out; those of GitHub, GitLab, Forgejo, Gitea and Linear in."""
+"""Signatures: of webhooks in and out, of what Slack and forges send, and of links that answer a question."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from corral.model import Entry
+
 PREFIX = "whsec_"
 TOLERANCE_SECONDS = 300.0  #: what is older, or from the future, may be a replay
 LINEAR_SECONDS = 60.0  #: the same for Linear, as it documents
@@ -18,7 +20,7 @@ DIGESTS = ("x-forgejo-signature", "x-gitea-signature", "linear-signature")
 
 
 def secret_of(random: bytes) -> str:
-    """Return a secret as people copy it."""
+    """Return a secret as users copy it."""
     return PREFIX + base64.b64encode(random).decode()
 
 
@@ -45,6 +47,35 @@ def holds(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> b
     good = sign(secret, name, int(moment), body)["webhook-signature"].encode()
     given = headers.get("webhook-signature", "").split()
     return any(hmac.compare_digest(good, each.encode()) for each in given)
+
+
+def slack_holds(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
+    """Tell whether Slack sent this body a moment ago, as its documentation says."""
+    moment = headers.get("x-slack-request-timestamp", "")
+    if not secret or not moment.isdecimal() or len(moment) > 15 or abs(now - int(moment)) > TOLERANCE_SECONDS:
+        return False
+    digest = hmac.new(secret.encode(), b"v0:%b:%b" % (moment.encode(), body), hashlib.sha256).hexdigest()
+    return hmac.compare_digest(f"v0={digest}".encode(), headers.get("x-slack-signature", "").encode())
+
+
+def answer_code(secret: str, entry: Entry, choice: int | None = None) -> str:
+    """Return what allows to answer a question: with one of its choices, or with any.
+
+    It counts for the question as it is shown: until its deadline, with these words and no others.
+    """
+    words = "" if choice is None else entry.choices[choice]
+    shown = msgspec.json.encode(["answer", entry.id, choice, words, entry.text, int(entry.deadline)])
+    digest = base64.urlsafe_b64encode(hmac.new(_key(secret), shown, hashlib.sha256).digest()).decode().rstrip("=")
+    return f"{entry.id}.{'' if choice is None else choice}.{digest}"
+
+
+def code_allows(secret: str, entry: Entry, code: str) -> bool:
+    """Tell whether a code was made for this question."""
+    choice = code.split(".")[1] if code.count(".") == 2 else "x"
+    if choice and (not choice.isdecimal() or len(choice) > 4 or int(choice) >= len(entry.choices)):
+        return False
+    good = answer_code(secret, entry, int(choice) if choice else None)
+    return hmac.compare_digest(good.encode(), code.encode())
 
 
 def _is_recent(body: bytes, now: float) -> bool:

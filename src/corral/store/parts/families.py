@@ -1,4 +1,4 @@
-"""What agents share: runs that attempts started, letters between them, facts about repositories."""
+"""What agents share: runs that attempts started, mail between them, facts about repositories."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from corral.store.sql import Database, Row
 
 
 class Mail:
-    """The letters of all runs; each step is one transaction."""
+    """The mail of all runs; each step is one transaction."""
 
     def __init__(self, store: Database, most_deliveries: int) -> None:
         self._store, self._most_deliveries = store, most_deliveries
 
     def send(self, messages: Sequence[MailMessage], room: Callable[[int, int, int], None]) -> list[int]:
-        """Put letters into their boxes, all or none; `room` raises where there is none."""
+        """Put messages into their boxes, all or none; `room` raises where there is none."""
         with self._store.transaction():
             sent = self._count("mail_sent", attempt=messages[0].sender_attempt)
             room(sent, len(messages), max(self.waiting(each.run, each.box) for each in messages))
@@ -44,17 +44,19 @@ class Mail:
         return [_mail_message(row) for row in rows]
 
     def read(self, who: Reader, messages: Sequence[int], now: float) -> int:
-        """Acknowledge letters of one's own boxes; return how many were still to be acknowledged."""
+        """Acknowledge messages of one's own boxes; return how many were still to be acknowledged."""
         with self._store.transaction():
             return sum(
                 self._store.do("read_mail", id=each, run=who.run, node=who.node, attempt=who.attempt, now=now)
                 for each in messages
             )
 
-    def release(self, holder: str) -> None:
-        """Give back what an attempt took and did not acknowledge."""
-        with self._store.transaction():
-            self._store.do("release_mail", holder=holder)
+    def close(self, holder: str, before: float) -> None:
+        """Give back what an attempt took and did not acknowledge; remove messages that were read long ago."""
+        if self._store.rows("mail_to_close", holder=holder, before=before):  # most attempts have no mail
+            with self._store.transaction():
+                self._store.do("release_mail", holder=holder)
+                self._store.do("forget_mail", before=before)
 
     def thread(self, who: Reader, thread: str, most: int) -> list[MailMessage]:
         """Return what the reader wrote and got in a thread, oldest first."""
@@ -68,11 +70,6 @@ class Mail:
 
     def of_run(self, run: str) -> list[MailMessage]:
         return [_mail_message(row) for row in self._store.rows("mail_of_run", run=run)]
-
-    def forget(self, before: float) -> None:
-        """Remove letters that were read long ago."""
-        with self._store.transaction():
-            self._store.do("forget_mail", before=before)
 
     def _count(self, query: str, **values: object) -> int:
         return cast("int", self._store.rows(query, **values)[0]["count"])
@@ -99,7 +96,7 @@ class Lineage:
         self._store.do("add_child", **{name: getattr(child, name) for name in Child.__struct_fields__})
 
     def of(self, run: str) -> Child | None:
-        """Return how a run came to be, None for one that a person started."""
+        """Return how a run came to be, None for one that a user started."""
         found = self._children("child", run=run)
         return found[0] if found else None
 
@@ -110,7 +107,7 @@ class Lineage:
         return self._children("children_of_node", run=run, node=node)
 
     def hand_over(self, run: str, before: str, attempt: str) -> None:
-        """Give the children of an attempt that was cut off, and their letters to it, to the one that goes on."""
+        """Give the children of an attempt that was cut off, and their mail to it, to the one that continues."""
         with self._store.transaction():
             self._store.do("hand_children_over", before=before, attempt=attempt)
             self._store.do("hand_letters_over", run=run, before=before, attempt=attempt)

@@ -17,7 +17,7 @@ from corral.store.sql import Database
 MINUTE = 60.0
 #: events of what an agent said and did in detail; what the engine decided is none of them
 DETAILS = frozenset(
-    ("said", "called_tool", "tool_returned", "changed", "spent", "filled", "unparsed", "reached"),
+    ("said", "called_tool", "tool_returned", "changed", "spent", "context_used", "filled", "unparsed", "reached"),
 )
 MOST_PROGRAMS = 500  #: kept of one repository
 EMPTY_CHAT_SECONDS = 7 * 86_400.0  #: how long a conversation without a prompt is kept
@@ -30,14 +30,14 @@ class Accounts:
         self._store = store
 
     def see(self, windows: Iterable[QuotaWindow]) -> None:
-        """Remember how the windows of an account stand now."""
+        """Remember the state of the windows of an account now."""
         with self._store.transaction():
             for each in windows:
                 self._store.do(
                     "see_window", agent=each.agent, name=each.name, used=each.used, resets=each.resets, at=each.at
                 )
 
-    def seen(self) -> list[QuotaWindow]:
+    def windows(self) -> list[QuotaWindow]:
         return [QuotaWindow(**{name: row[name] for name in row.keys()}) for row in self._store.rows("quota_windows")]  # noqa: SIM118
 
     def ask(self, agent: str, most: int, now: float) -> float:

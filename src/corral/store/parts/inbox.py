@@ -1,4 +1,4 @@
-"""The inbox, kept in the store: asked once, answered once, by a person or by its deadline."""
+"""The inbox, kept in the store: asked once, answered once, by a user or by its deadline."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from corral.model.inbox import BY_DEADLINE
 from corral.store.parts.run_queue import RunQueue
 from corral.store.sql import Database, Row
 
-LAST, OPEN = "inbox_told", "inbox_open"  #: the last entry that was told, and those told whose answer was not
+LAST, OPEN = (
+    "inbox_told",
+    "inbox_open",
+)  #: the last entry that was announced, and announced ones without an announced answer
 MOST = 1000  #: entries of one look
 
 
 class Inbox:
-    """What waits for users, and what of it was not told outside yet."""
+    """What waits for users, and what of it was not announced outside yet."""
 
     def __init__(self, store: Database, queue: RunQueue) -> None:
         self._store, self._queue = store, queue
@@ -24,7 +27,7 @@ class Inbox:
     def ask(
         self, question: Question, now: float, replaces: Callable[[Entry], bool] | None = None
     ) -> tuple[Entry, bool]:
-        """Put a question where a person finds it; return its entry, and whether it is new.
+        """Put a question where a user finds it; return its entry, and whether it is new.
 
         The same key is asked once. With `replaces` it is asked again after its answer, and an open entry for which
         that holds takes over the new words.
@@ -116,28 +119,28 @@ class Inbox:
             self._store.do("withdraw_entries", run=run, attempt=attempt, why=why, at=at)
 
     def begin_news(self) -> None:
-        """Begin now: what is in the inbox already is not told, but the answer to what still waits is."""
+        """Begin now: earlier entries are not announced, but the answers to open ones are."""
         newest = self.newest(1)
         self._queue.set_value(LAST, newest[0].id if newest else "0")
         self._queue.set_value(OPEN, ",".join(entry.id for entry in self.waiting()))
 
     def take_news(self) -> list[tuple[str, Entry]]:
-        """Return what is new, oldest first: `inbox.opened` and `inbox.answered`; it counts as told from here on."""
+        """Return what is new, oldest first: `inbox.opened` and `inbox.answered`; it then counts as announced."""
         last = int(self._queue.value(LAST) or 0)
         known = [name for name in (self._queue.value(OPEN) or "").split(",") if name]
         fresh = [entry for entry in reversed(self.newest(MOST)) if int(entry.id) > last]
         if not fresh and not known:
             return []
-        told: list[tuple[str, Entry]] = [("inbox.opened", entry) for entry in fresh]
+        news: list[tuple[str, Entry]] = [("inbox.opened", entry) for entry in fresh]
         entries = [*(self.find(name) for name in known), *fresh]
         found = [entry for entry in entries if entry is not None]
-        told += [("inbox.answered", entry) for entry in found if not entry.is_open]
+        news += [("inbox.answered", entry) for entry in found if not entry.is_open]
         left = [entry.id for entry in found if entry.is_open]
         if fresh:
             self._queue.set_value(LAST, fresh[-1].id)
         if left != known:
             self._queue.set_value(OPEN, ",".join(left))
-        return told
+        return news
 
 
 def _entry(row: Row) -> Entry:

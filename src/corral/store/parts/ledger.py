@@ -44,9 +44,10 @@ class Ledger:
     ) -> Refusal | None:
         """Reserve money for an attempt, if every bound has room for it; return the one that has not.
 
-        `below_usd` counts for the attempt's task besides: what runs that it started have cost or may cost.
+        `below_usd` counts for the attempt's task besides: what runs that it started have cost or may cost. It is on the
+        disk before the agent can spend anything: with the transaction by which the attempt begins to work.
         """
-        with self._store.transaction():
+        with self._store.visible_transaction():
             self._release_dead(line.at, line.owner)
             granted = self.reservable(line, bounds, expected, below_usd)
             if isinstance(granted, Refusal):
@@ -188,7 +189,7 @@ class Ledger:
             )
 
     def release_dead(self, now: float) -> None:
-        """Give back what dead processes held and cannot have spent; where that cannot be written, it is left."""
+        """Give back what dead processes reserved and cannot have spent; where that cannot be written, it is left."""
         owners = [cast("str", row["owner"]) for row in self._store.rows("owners_of_reservations")]
         if not self._store.writable or all(self._alive(owner) is not False for owner in owners):
             return
@@ -218,7 +219,7 @@ class Ledger:
         return None
 
     def spent_and_reserved(self, bound: Bound, besides: str = "") -> tuple[float, float]:
-        """Return what is spent and what is held within a bound, but for one attempt."""
+        """Return what is spent and what is reserved within a bound, but for one attempt."""
         limit, node = bound.limit, bound.node if bound.limit.window == "node" else ""
         if bound.spender:
             rows = self._store.rows_of("held_of_family", bound.waiting, run=bound.run, node=node, besides=besides)
@@ -252,7 +253,7 @@ class Ledger:
             return self._store.do("drop_limit", window=window or "", agent=agent, repo=repo, every=int(every))
 
     def allow(self, run: str, window: Window, usd: float, by: str, at: float) -> None:
-        """Let one run go past a limit by so much: a person said so."""
+        """Let one run go past a limit by so much: a user said so."""
         with self._store.transaction():
             self._store.do("allow", run=run, window=window, usd=usd, by=by, at=at)
 
@@ -281,7 +282,7 @@ class Ledger:
         return [_paid_attempt(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
 
     def totals(self) -> list[Totals]:
-        """Return sums of everything: as many rows as there are agents, models and endings, however long it goes on."""
+        """Return sums of everything: as many rows as there are agents, models and endings, however long it is used."""
         rows = self._store.rows("ledger_totals")
         return [Totals(**{name: row[name] for name in Totals.__struct_fields__}) for row in rows]
 

@@ -17,7 +17,22 @@ _MERGE = msgspec.json.Decoder(MergeRecord)
 _PULL_REQUEST = msgspec.json.Decoder(PullRequest)
 _FOLLOW = msgspec.json.Decoder(FollowRecord)
 _ISSUE_WORK = msgspec.json.Decoder(IssueWork)
-_QUEUE = msgspec.json.Decoder(QueueRecord)
+
+
+class _OlderQueue(msgspec.Struct, frozen=True):
+    """What stores before 0.2 call differently."""
+
+    landed: tuple[str, ...] = ()  #: `merged`
+
+
+class _OlderWork(msgspec.Struct, frozen=True):
+    """The same of an issue."""
+
+    told: bool = False  #: `reported`
+
+
+_OLDER_WORK = msgspec.json.Decoder(_OlderWork)
+_QUEUE, _OLDER_QUEUE = msgspec.json.Decoder(QueueRecord), msgspec.json.Decoder(_OlderQueue)
 _COMMENT = msgspec.json.Decoder(Comment)
 
 
@@ -70,15 +85,15 @@ class Merges:
     def everything(self) -> list[MergeRecord]:
         return self._read("all_merges")
 
-    def unfinished(self, git_dir: str) -> list[MergeRecord]:
+    def list_unfinished(self, git_dir: str) -> list[MergeRecord]:
         """Return what was begun in a repository and not brought to its end."""
         return self._read("unfinished_merges", git_dir=git_dir)
 
-    def conflicting(self, run: str | None = None) -> list[MergeRecord]:
+    def list_conflicting(self, run: str | None = None) -> list[MergeRecord]:
         """Return what is stored as in conflict, of a run or of all."""
         return self._read("conflicting_merges", run=run)
 
-    def standing(self, run: str, ref: str) -> list[MergeRecord]:
+    def list_effective(self, run: str, ref: str) -> list[MergeRecord]:
         """Return the merges of a run that moved a branch and were not taken back."""
         records = [record for record in self.of_run(run) if record.ref == ref and record.before != record.after]
         return [record for record in records if record.state in ("merged", "undoing")]
@@ -99,13 +114,10 @@ class Merges:
             self._store.do("save_queue", id=record.id, over=int(record.over), record=ENCODER.encode(record))
 
     def open_queues(self, git_dir: str) -> list[QueueRecord]:
-        return [
-            msgspec.structs.replace(_QUEUE.decode(row["record"]), id=row["id"])
-            for row in self._store.rows("open_queues", git_dir=git_dir)
-        ]
+        return [_read_queue(row["id"], row["record"]) for row in self._store.rows("open_queues", git_dir=git_dir)]
 
 
-class Forge:
+class ForgeRecords:
     """What runs have on forges."""
 
     def __init__(self, store: Database) -> None:
@@ -139,7 +151,7 @@ class Forge:
 
     def issue_work(self, repository: str) -> list[IssueWork]:
         rows = self._store.rows("issue_work", repository=repository)
-        return [_ISSUE_WORK.decode(row["record"]) for row in rows]
+        return [_read_work(cast("bytes", row["record"])) for row in rows]
 
 
 class Review:
@@ -163,3 +175,13 @@ class Review:
 
     def of_run(self, run: str) -> list[Comment]:
         return [_COMMENT.decode(row["record"]) for row in self._store.rows("comments", run=run)]
+
+
+def _read_queue(number: int, record: bytes) -> QueueRecord:
+    found = _QUEUE.decode(record)
+    return msgspec.structs.replace(found, id=number, merged=found.merged or _OLDER_QUEUE.decode(record).landed)
+
+
+def _read_work(record: bytes) -> IssueWork:
+    found = _ISSUE_WORK.decode(record)
+    return msgspec.structs.replace(found, reported=found.reported or _OLDER_WORK.decode(record).told)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
 
 import msgspec
 
@@ -12,7 +11,7 @@ from corral.model import GRADES, Grade, Status
 from corral.model.events import StoredEvent
 from corral.model.money import dollars
 from corral.model.server import ListedMerge, LoggedEvent, RunFilter
-from corral.store.records import RunLine
+from corral.store.records import RunLine, run_seconds
 from corral.store.sql import Database, Row
 
 MOST_ITEMS = 500  #: in a query that asks for a list
@@ -34,7 +33,7 @@ class Pages:
             repo=wanted.repo,
             git_dir=wanted.git_dir,
             top_level=int(wanted.top_level),
-            words=_containing(_lowered(wanted.words)) if wanted.words is not None else None,
+            words=_containing(_lower(wanted.words)) if wanted.words is not None else None,
             agent=wanted.agent,
             since=wanted.since,
             labels=_label_pattern(wanted.labels) if wanted.labels else None,
@@ -45,7 +44,9 @@ class Pages:
         for part in _slices([row["id"] for row in rows]):
             for row in self._store.rows_of("agents_of_runs", part):
                 agents.setdefault(row["run"], []).append(row["agent"])
-        return [_run_line(row, agents.get(row["id"], ())) for row in rows]
+        return [
+            _run_line(row, agents.get(row["id"], ()), self._store.to_local_time(row["lease_until"])) for row in rows
+        ]
 
     def grades(self, names: Sequence[str]) -> dict[str, Grade]:
         """Return how well runs are proven: the grade of the weakest winner of each; a large flow is left out."""
@@ -58,13 +59,14 @@ class Pages:
         return found
 
     def merge_states(self, names: Sequence[str]) -> dict[str, ListedMerge]:
-        """Return what became of the work of runs: merged, in conflict, or ready; those without work are left out."""
+        """Return what became of the work of runs: merged, in conflict, undone or ready; only of those with work."""
         found: dict[str, ListedMerge] = {}
         for part in _slices(names):
             found |= {row["run"]: "ready" for row in self._store.rows_of("runs_with_work", part)}
             states = [(row["run"], row["state"]) for row in self._store.rows_of("merges_of_runs", part)]
+            found |= {run: "undone" for run, state in states if state == "undone"}
             found |= {run: "conflict" for run, state in states if state == "conflict"}
-            found |= {run: "merged" for run, state in states if state != "conflict"}
+            found |= {run: "merged" for run, state in states if state in ("merged", "undoing")}
         return found
 
     def events(self, run: str | None, after: int, most: int, node: str | None = None) -> list[LoggedEvent]:
@@ -93,11 +95,11 @@ class Pages:
             for row in self._store.rows("count_attempts")
         ]
 
-    def owned(self) -> list[tuple[str, Status, str | None]]:
+    def owned_runs(self) -> list[tuple[str, Status, str | None]]:
         """Return run, status and owner of all that is not over."""
         return [(row["id"], row["status"], row["owner"]) for row in self._store.rows("owned_runs")]
 
-    def limited(self) -> list[tuple[str, float | None]]:
+    def limited_runs(self) -> list[tuple[str, float | None]]:
         """Return the runs that are parked on a quota, and until when."""
         return [(row["id"], row["until"]) for row in self._store.rows("limited_runs")]
 
@@ -109,7 +111,7 @@ def _logged_events(rows: Iterable[Row]) -> list[LoggedEvent]:
     ]
 
 
-def _run_line(row: Row, agents: Sequence[str]) -> RunLine:
+def _run_line(row: Row, agents: Sequence[str], lease_until: float) -> RunLine:
     return RunLine(
         run=row["id"],
         name=row["name"],
@@ -118,37 +120,31 @@ def _run_line(row: Row, agents: Sequence[str]) -> RunLine:
         reason=row["reason"],
         created=row["created"],
         ended=row["ended"],
-        seconds=run_seconds(row),
+        seconds=run_seconds(row["created"], row["ended"], row["seconds"]),
         repo=row["repo"],
         strategy=row["strategy"],
         task=row["task"],
         agents=tuple(agents),
         usd=None if row["usd"] is None else dollars(row["usd"]),
         owner=row["owner"],
+        lease_until=lease_until,
     )
-
-
-def run_seconds(row: Row) -> float | None:
-    """Return how long a run took; an older store has only the times of its wall clock."""
-    if row["ended"] is None or row["seconds"] is not None:
-        return cast("float | None", row["seconds"])
-    return round(max(0.0, row["ended"] - row["created"]), 3)
 
 
 def _slices(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[start : start + MOST_ITEMS] for start in range(0, len(names), MOST_ITEMS))
 
 
-def _lowered(text: str) -> str:
+def _lower(text: str) -> str:
     """Return a text in small letters as databases write them: ASCII alone."""
     return text.encode().lower().decode()
 
 
 def _containing(text: str) -> str:
-    return f"%{_escaped(text)}%"
+    return f"%{_escape(text)}%"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return a text that stands for itself in a pattern of LIKE."""
     return re.sub("[!%_]", r"!\g<0>", text)
 
@@ -156,7 +152,7 @@ def _escaped(text: str) -> str:
 def _label_pattern(labels: Mapping[str, str]) -> str:
     """Return what the labels of a run must look like, sorted as they are stored; an empty value fits any."""
     fields = (f"{_json(name)}:{_json(value) if value else ''}" for name, value in sorted(labels.items()))
-    return f"%{'%'.join(_escaped(each) for each in fields)}%"
+    return f"%{'%'.join(_escape(each) for each in fields)}%"
 
 
 def _json(text: str) -> str:

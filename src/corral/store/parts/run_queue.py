@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from msgspec import structs
 
 from corral.model import ENCODER, HeldSlot, RunRecord, SlotDemand, SlotLimits
 from corral.model.server import QueuedRun, ServerRecord
-from corral.store.records import SlotOwner, SlotsSeen, lease_left
+from corral.store.records import LEASE_SECONDS, SlotOwner, SlotsSeen, lease_left
 from corral.store.sql import Database, Row
+from corral.world import process_identity
 
 KEEP_SECONDS = 7 * 86_400.0  #: how long a key is remembered
 
@@ -36,7 +38,7 @@ class RunQueue:
             self._store.do("leave_queue", run=run)
             self._store.do("enqueue", run=run, priority=priority, place=last + 1.0, by=by, at=at)
 
-    def submitted(self, key: str) -> tuple[str, str] | None:
+    def find_submission(self, key: str) -> tuple[str, str] | None:
         """Return the digest of what was submitted under a key, and its run."""
         rows = self._store.rows("submission", key=key)
         return (rows[0]["digest"], rows[0]["run"]) if rows else None
@@ -53,7 +55,7 @@ class RunQueue:
         return self._store.rows("count_waiting")[0]["count"]
 
     def leave(self, run: str) -> None:
-        """Take a run off the queue: somebody drives it."""
+        """Take a run off the queue: someone drives it."""
         if self._store.rows("in_queue", run=run):
             with self._store.transaction():
                 self._store.do("leave_queue", run=run)
@@ -81,13 +83,43 @@ class RunQueue:
             else:
                 self._store.do("set_value", name=name, value=text)
 
-    def serving(self) -> ServerRecord | None:
-        """Return who serves this store; it may be dead."""
-        text = self.value("serving")
-        return msgspec.json.decode(text, type=ServerRecord) if text else None
+    def servers(self, now: float) -> list[ServerRecord]:
+        """Return the engines that serve this store and are there, the oldest first."""
+        return [server for server, alive in self._known_servers(now) if alive]
 
-    def set_serving(self, by: ServerRecord | None) -> None:
-        self.set_value("serving", ENCODER.encode(by).decode() if by else None)
+    def serve(self, by: ServerRecord, now: float) -> ServerRecord | None:
+        """Note an engine that serves this store; return the one instead that serves its place already."""
+        with self._store.transaction():
+            for server, alive in self._known_servers(now):
+                if alive and server.place == by.place and server.owner != by.owner:
+                    return server
+                if not alive:
+                    self._store.do("drop_engine", owner=server.owner)
+            until = self._store.to_stored_time(now + LEASE_SECONDS)
+            started = self._store.to_stored_time(now)
+            self._store.do("put_engine", **structs.asdict(by), started=started, until=until)
+        return None
+
+    def renew_serving(self, owner: str, now: float) -> bool:
+        """Say that an engine is still there; return whether it is known."""
+        with self._store.transaction():
+            return (
+                self._store.do("renew_engine", owner=owner, until=self._store.to_stored_time(now + LEASE_SECONDS)) == 1
+            )
+
+    def stop_serving(self, owner: str) -> None:
+        with self._store.transaction():
+            self._store.do("drop_engine", owner=owner)
+
+    def _known_servers(self, now: float) -> list[tuple[ServerRecord, bool]]:
+        found: list[tuple[ServerRecord, bool]] = []
+        for row in self._store.rows("engines"):
+            server = ServerRecord(
+                owner=row["owner"], place=row["place"], address=row["address"], resumes=bool(row["resumes"])
+            )
+            fresh = lease_left(self._store.to_local_time(row["until"]), now) > 0
+            found.append((server, fresh and process_identity.is_alive(server.owner) is not False))
+        return found
 
 
 def _waiting(row: Row) -> QueuedRun:
@@ -101,9 +133,9 @@ class Slots:
         self._store = store
 
     def look(self, now: float) -> SlotsSeen:
-        """Return who is at work and who waits; whoever waits must be heard of, or one that hangs would hold up all."""
+        """Return the active and the waiting engines; a waiting one must be live, or it could hold up all."""
         held = tuple(HeldSlot(row["run"], row["agent"], row["repo"]) for row in self._store.rows("slots"))
-        wants = tuple(
+        demands = tuple(
             SlotDemand(
                 run=row["run"],
                 agent=row["agent"],
@@ -116,7 +148,7 @@ class Slots:
             for row in self._store.rows("slot_wants")
             if lease_left(self._store.to_local_time(row["lease_until"]), now)
         )
-        return SlotsSeen(held, wants)
+        return SlotsSeen(held, demands)
 
     def free_dead(self, mine: SlotOwner, now: float, alive: Callable[[str], bool | None]) -> None:
         """Free what processes held that are gone; of another machine's one learns by the lease."""
@@ -162,9 +194,8 @@ class Slots:
         self._store.do("drop_slot_want", run=run, agent=agent)
 
     def take_over(self, mine: SlotOwner) -> None:
-        """Free what any other owner of a run holds and waits for: slots, and files that its agents claimed."""
+        """Free what any other owner of a run holds and waits for."""
         with self._store.transaction():
-            self._store.do("release_claims_of_others", run=mine.run, owner=mine.owner)
             self._store.do("free_slots_of_others", run=mine.run, owner=mine.owner)
             self._store.do("drop_slot_wants_of_others", run=mine.run, owner=mine.owner)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import cast
 
@@ -14,11 +15,11 @@ from corral.store.parts.families import Lineage, Mail, Memory
 from corral.store.parts.history import Accounts, Chats, History, Programs
 from corral.store.parts.inbox import Inbox
 from corral.store.parts.ledger import Ledger
-from corral.store.parts.merges import Forge, Merges, Review
-from corral.store.parts.pages import Pages, run_seconds
+from corral.store.parts.merges import ForgeRecords, Merges, Review
+from corral.store.parts.pages import Pages
 from corral.store.parts.run_queue import RunQueue, Slots
-from corral.store.parts.server import Automation, Tokens
-from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine
+from corral.store.parts.server import AccessTokens, Automation
+from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine, run_seconds
 from corral.store.sql import Database
 from corral.world import clock, process_identity
 
@@ -69,16 +70,16 @@ class Runs(Database):
         return History(self)
 
     @property
-    def tokens(self) -> Tokens:
-        return Tokens(self)
+    def tokens(self) -> AccessTokens:
+        return AccessTokens(self)
 
     @property
     def review(self) -> Review:
         return Review(self)
 
     @property
-    def forge(self) -> Forge:
-        return Forge(self)
+    def forge(self) -> ForgeRecords:
+        return ForgeRecords(self)
 
     @property
     def slots(self) -> Slots:
@@ -90,10 +91,16 @@ class Runs(Database):
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self, process_identity.is_alive)
+        return Ledger(self, self.is_alive)
+
+    def is_alive(self, owner: str) -> bool:
+        """Tell whether a process is there; one on another machine is while a lease of it holds."""
+        here = process_identity.is_alive(owner)
+        now = self.to_stored_time(time.time())
+        return bool(self.rows("leases_of_owner", owner=owner, now=now)) if here is None else here
 
     def mail(self, most_deliveries: int) -> Mail:
-        """Return the letters of all runs; one is handed out so many times at most."""
+        """Return the mail of all runs; one is handed out so many times at most."""
         return Mail(self, most_deliveries)
 
     # --- runs and their events
@@ -129,7 +136,7 @@ class Runs(Database):
             lease_until=self.to_local_time(row["lease_until"]),
             epoch=row["epoch"],
             clock=row["clock"],
-            seconds=run_seconds(row),
+            seconds=run_seconds(row["created"], row["ended"], row["seconds"]),
         )
 
     def status(self, run: str) -> Status:
@@ -189,7 +196,7 @@ class Runs(Database):
         return [Order(row["id"], row["verb"], row["by"], row["text"]) for row in self.rows("orders", run=run)]
 
     def take_order(self, order: int, at: float, answer: str = "") -> None:
-        """Remember that an order was carried out, and what whoever gave it is told."""
+        """Remember that an order was carried out, and the words for its sender."""
         with self.transaction():
             self.do("take_order", id=order, at=at, answer=answer)
 
@@ -216,7 +223,7 @@ class Runs(Database):
             )
 
     def add_nodes(self, run: str, names: Iterable[str]) -> None:
-        """Store nodes that came up while the run went on; those it knows already stay as they are."""
+        """Store nodes that came up while the run continued; those it knows already stay as they are."""
         with self.transaction():
             place = len(self.rows("nodes", run=run))
             for name in names:

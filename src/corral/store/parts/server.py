@@ -32,6 +32,11 @@ class Automation:
     def due_schedules(self, now: float) -> list[ScheduleRecord]:
         return [record for record, _ in _schedules(self._store.rows("due_schedules", now=now))]
 
+    def begin_schedule(self, name: str, now: float, until: float) -> bool:
+        """Take on a schedule that is due; nobody else does until then."""
+        with self._store.transaction():
+            return self._store.do("begin_schedule", name=name, now=now, until=until) == 1
+
     def drop_schedule(self, name: str) -> bool:
         with self._store.transaction():
             return self._store.do("drop_schedule", name=name) == 1
@@ -63,9 +68,9 @@ class Automation:
             self._store.rows("open_starts", what=what)[0]["count"],
         )
 
-    def landed_by(self, what: str, commit: str) -> str | None:
+    def run_that_merged(self, what: str, commit: str) -> str | None:
         """Return which run of those that something started has moved a branch to this commit."""
-        rows = self._store.rows("landed_by", what=what, commit=commit)
+        rows = self._store.rows("run_that_merged", what=what, commit=commit)
         return rows[0]["run"] if rows else None
 
     def put_webhook(self, record: WebhookRecord) -> None:
@@ -93,6 +98,11 @@ class Automation:
 
     def due_deliveries(self, now: float, most: int) -> list[Delivery]:
         return _deliveries(self._store.rows("due_deliveries", now=now, most=most))
+
+    def begin_delivery(self, name: str, now: float, until: float) -> bool:
+        """Take on a delivery that is due; nobody else does until then."""
+        with self._store.transaction():
+            return self._store.do("begin_delivery", id=name, now=now, until=until) == 1
 
     def deliveries(self, webhook: str, state: str | None, most: int) -> list[Delivery]:
         return _deliveries(self._store.rows("deliveries", webhook=webhook, state=state, most=most))
@@ -166,7 +176,7 @@ def _deliveries(rows: Iterable[Row]) -> list[Delivery]:
 USED_SECONDS = 60.0  #: how exactly it is kept when a token was used last
 
 
-class Tokens:
+class AccessTokens:
     """Tokens of the server, and logins of browsers."""
 
     def __init__(self, store: Database) -> None:

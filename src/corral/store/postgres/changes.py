@@ -47,7 +47,7 @@ class Listener:
         try:
             if self._db is not None:
                 for _ in self._db.notifies(timeout=0):
-                    pass
+                    pass  # what they say does not matter: all watches are awake
         except psycopg.Error:
             self.lose()
 

@@ -40,7 +40,7 @@ SELECT set_config('lock_timeout', '60s', false), set_config('statement_timeout',
 """
 
 
-class Session(NamedTuple):
+class DatabaseSession(NamedTuple):
     """What a server says of a new connection."""
 
     schema: str
@@ -49,7 +49,7 @@ class Session(NamedTuple):
     now: float  #: by the server's clock
 
 
-def open_session(connection: Connection, where: str) -> Session:
+def open_session(connection: Connection, where: str) -> DatabaseSession:
     """Set limits on how long anything may take, and return what the server says of itself."""
     facts = cast("dict[str, Any]", connection.execute(SESSION).fetchone())
     if facts["schema"] is None:
@@ -61,14 +61,14 @@ def open_session(connection: Connection, where: str) -> Session:
             f"{where}: the database stores text as {facts['encoding']}, not as UTF8",
             hint="create another: createdb --encoding UTF8 --template template0 corral",
         )
-    return Session(facts["schema"], facts["lock"], facts["read_only"], facts["now"])
+    return DatabaseSession(facts["schema"], facts["lock"], facts["read_only"], facts["now"])
 
 
-def migrate(connection: Connection, session: Session, where: str) -> bool:
+def migrate(connection: Connection, session: DatabaseSession, where: str) -> bool:
     """Bring a database up to date, under the lock of all who write; return whether this user may write to it."""
     steps = migration_files()
     known = max(steps)
-    if not steps.keys() <= _applied(connection, where, known):
+    if not steps.keys() <= _applied_steps(connection, where, known):
         if session.read_only:
             raise RefusedStore(
                 f"{where} is read-only and has no store, or an older one",
@@ -76,24 +76,24 @@ def migrate(connection: Connection, session: Session, where: str) -> bool:
             )
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [session.lock])
-            done = _applied(connection, where, known)  # another process may have come first
+            done = _applied_steps(connection, where, known)  # another process may have come first
             connection.execute("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY)")
             for number, file in steps.items():
-                for statement in () if number in done else translated(file.read_text(encoding="utf-8")):
+                for statement in () if number in done else translate(file.read_text(encoding="utf-8")):
                     connection.execute(cast("Any", statement))
                 connection.execute("INSERT INTO migrations VALUES (%s) ON CONFLICT DO NOTHING", [number])
     found = connection.execute("SELECT has_table_privilege('runs', 'INSERT, UPDATE, DELETE') AS may").fetchone()
     return bool(found and found["may"]) and not session.read_only
 
 
-def translated(script: str) -> Iterator[str]:
+def translate(script: str) -> Iterator[str]:
     """Return the statements of a migration as PostgreSQL understands them."""
     for pattern, instead in TRANSLATIONS:
         script = pattern.sub(instead, script)
     return (statement for part in script.split(";") if (statement := part.strip()))
 
 
-def _applied(connection: Connection, where: str, known: int) -> set[int]:
+def _applied_steps(connection: Connection, where: str, known: int) -> set[int]:
     tables = table_names(connection)
     if not tables:
         return set()

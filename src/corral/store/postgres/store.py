@@ -47,7 +47,7 @@ class PostgresDatabase(Database):
         self._channel = f"corral_{self._session.lock & 0xFFFFFFFFFFFFFFFF:x}"
         self._listener = Listener(lambda: connect(url), self._channel)
 
-    def _connect(self) -> tuple[schema.Connection, schema.Session]:
+    def _connect(self) -> tuple[schema.Connection, schema.DatabaseSession]:
         connection = connect(self._url)
         before = time.time()
         try:
@@ -82,6 +82,11 @@ class PostgresDatabase(Database):
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
         with self._transact(durable=True):
+            yield
+
+    @contextlib.contextmanager
+    def visible_transaction(self) -> Generator[None]:
+        with self._transact(durable=False):
             yield
 
     @contextlib.contextmanager
@@ -121,7 +126,7 @@ class PostgresDatabase(Database):
                 self._db.rollback()
             raise
         while cursor.nextset():
-            pass
+            pass  # the last result is the one with the number
         return cast("dict[str, str]", cursor.fetchone())["number"]
 
     def _commit(self, number: str) -> None:
@@ -163,8 +168,8 @@ class PostgresDatabase(Database):
 
     def flush(self) -> None:
         if self._waiting and not self._depth:
-            with self._transact(durable=False):
-                pass
+            with self.visible_transaction():
+                pass  # a transaction writes what waits
 
     def _insert_events(self, events: Sequence[Noted]) -> None:
         query = "COPY events (run, node, attempt, at, body) FROM STDIN (FORMAT BINARY)"
@@ -179,20 +184,20 @@ class PostgresDatabase(Database):
         return self._ask(self._query(name), values)
 
     def rows_of(self, name: str, items: Sequence[str], /, **values: object) -> list[dict[str, Any]]:
-        return self._ask(_converted(with_items(self._sql[name], len(items))), {**list_items(items), **values})
+        return self._ask(_convert_query(with_items(self._sql[name], len(items))), {**list_items(items), **values})
 
     def do(self, name: str, /, **values: object) -> int:
         with translate_errors(self.where):
-            return self._db.execute(cast("Any", self._query(name)), _fitted(values)).rowcount
+            return self._db.execute(cast("Any", self._query(name)), _fit_values(values)).rowcount
 
     def _ask(self, query: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
-        fitted = _fitted(values)
+        fitted = _fit_values(values)
         with translate_errors(self.where):
             return self._patiently(lambda: self._db.execute(cast("Any", query), fitted, binary=True).fetchall())
 
     def _query(self, name: str) -> str:
         if (found := self._queries.get(name)) is None:
-            found = self._queries[name] = _converted(self._sql[name])
+            found = self._queries[name] = _convert_query(self._sql[name])
         return found
 
     # --- the database as a whole
@@ -259,14 +264,14 @@ class PostgresDatabase(Database):
         return {row["name"]: row["columns"] for row in self._ask(query, {})}
 
     def table(self, name: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
-        query = f'SELECT {_quoted(columns)} FROM "{name}"'  # noqa: S608 -- names of our own
+        query = f'SELECT {_quote_columns(columns)} FROM "{name}"'  # noqa: S608 -- names of our own
         with translate_errors(self.where), self._db.cursor("corral_copy", row_factory=tuple_row) as cursor:
             cursor.execute(cast("Any", query))
             while page := cursor.fetchmany(PAGE):
                 yield page
 
     def fill(self, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-        query = f'COPY "{name}" ({_quoted(columns)}) FROM STDIN'
+        query = f'COPY "{name}" ({_quote_columns(columns)}) FROM STDIN'
         with translate_errors(self.where), self._db.cursor() as cursor, cursor.copy(cast("Any", query)) as copy:
             for row in rows:
                 copy.write_row(tuple(_fit(value) for value in row))
@@ -312,12 +317,12 @@ def address(url: str) -> str:
     return f"postgresql://{f'{user}@' if user else ''}{place}/{parts.get('dbname') or user or ''}"
 
 
-def _converted(query: str) -> str:
+def _convert_query(query: str) -> str:
     """Return a query with its values named as psycopg names them."""
     return PARAMETER.sub(r"%(\1)s", query.replace("%", "%%"))
 
 
-def _fitted(values: Mapping[str, object]) -> dict[str, object]:
+def _fit_values(values: Mapping[str, object]) -> dict[str, object]:
     return {name: _fit(value) for name, value in values.items()}
 
 
@@ -328,7 +333,7 @@ def _fit(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-def _quoted(columns: Sequence[str]) -> str:
+def _quote_columns(columns: Sequence[str]) -> str:
     return ", ".join(f'"{each}"' for each in columns)
 
 

@@ -1,4 +1,4 @@
--- Accounts of agents: how their windows stand, and when they were asked.
+-- Accounts of agents: the state of their windows, and when they were asked.
 
 -- name: ledger_totals
 SELECT agent, coalesce(model, '') AS model, status, count(*) AS attempts, sum(spent) AS spent,

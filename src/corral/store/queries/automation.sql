@@ -10,6 +10,9 @@ SELECT record, next_at FROM schedules ORDER BY name
 -- name: due_schedules
 SELECT record, next_at FROM schedules WHERE next_at <= :now ORDER BY next_at
 
+-- name: begin_schedule
+UPDATE schedules SET next_at = :until WHERE name = :name AND next_at <= :now
+
 -- name: drop_schedule
 DELETE FROM schedules WHERE name = :name
 
@@ -35,7 +38,7 @@ SELECT count(*) AS count FROM starts WHERE what = :what AND at > :since
 SELECT count(*) AS count FROM starts s JOIN runs r ON r.id = s.run
 WHERE s.what = :what AND r.status IN ('queued', 'running', 'paused', 'waiting')
 
--- name: landed_by
+-- name: run_that_merged
 SELECT m.run FROM starts s JOIN merges m ON m.run = s.run
 WHERE s.what = :what AND m.after = :commit LIMIT 1
 
@@ -54,6 +57,9 @@ VALUES (:id, :webhook, :type, :body, 'waiting', :at, :at)
 
 -- name: due_deliveries
 SELECT * FROM deliveries WHERE state = 'waiting' AND next_at <= :now ORDER BY next_at LIMIT :most
+
+-- name: begin_delivery
+UPDATE deliveries SET next_at = :until WHERE id = :id AND state = 'waiting' AND next_at <= :now
 
 -- name: deliveries
 SELECT * FROM deliveries WHERE webhook = :webhook AND (CAST(:state AS TEXT) IS NULL OR state = :state) ORDER BY at DESC LIMIT :most

@@ -23,8 +23,8 @@ SELECT * FROM inbox WHERE answered_at IS NULL AND deadline <= :now ORDER BY id
 
 -- name: answered_gates
 SELECT inbox.run, inbox.node, coalesce(answer, standard) AS answer, coalesce(answered_by, 'deadline') AS by
-FROM runs JOIN inbox ON inbox.run = runs.id JOIN nodes ON nodes.run = inbox.run AND nodes.id = inbox.node
-WHERE runs.status = 'waiting' AND nodes.status = 'waiting' AND about IN ('gate', 'choice')
+FROM runs CROSS JOIN inbox JOIN nodes ON nodes.run = inbox.run AND nodes.id = inbox.node  -- few runs wait: they come first
+WHERE inbox.run = runs.id AND runs.status = 'waiting' AND nodes.status = 'waiting' AND about IN ('gate', 'choice')
   AND (answered_at IS NOT NULL OR deadline <= :now) AND (CAST(:run AS TEXT) IS NULL OR runs.id = :run)
   AND inbox.id = (SELECT max(o.id) FROM inbox o WHERE o.run = inbox.run AND o.node = inbox.node
     AND o.about IN ('gate', 'choice') AND (o.answered_at IS NOT NULL OR o.deadline <= :now))

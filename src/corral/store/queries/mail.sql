@@ -1,4 +1,4 @@
--- Letters between agents at work.
+-- Mail between agents at work.
 
 -- name: add_mail
 INSERT INTO mail (run, box, sender, sender_run, sender_attempt, thread, priority, text, at)
@@ -25,6 +25,9 @@ UPDATE mail SET holder = :holder, lease_until = :until, deliveries = deliveries 
 
 -- name: release_mail
 UPDATE mail SET holder = NULL, lease_until = 0 WHERE holder = :holder AND read_at IS NULL
+
+-- name: mail_to_close
+SELECT 1 AS found FROM mail WHERE (holder = :holder AND read_at IS NULL) OR read_at < :before LIMIT 1
 
 -- name: read_mail
 UPDATE mail SET read_at = :now, holder = NULL

@@ -1,4 +1,4 @@
--- Runs, nodes, attempts, orders, claims. Each query has a name by which it is called; all databases understand it.
+-- Runs, nodes, attempts, orders. Each query has a name by which it is called; all databases understand it.
 
 -- name: add_run
 INSERT INTO runs (id, status, reason, plan, created, owner, lease_until, clock, name, labels, repo, git_dir, strategy, flow,
@@ -79,32 +79,6 @@ UPDATE orders SET taken = :at, answer = :answer WHERE id = :id
 
 -- name: order_answer
 SELECT answer FROM orders WHERE id = :id AND taken IS NOT NULL
-
--- name: claims
-SELECT place, space, run, attempt, owner, path, exclusive, held, at FROM claims WHERE space = :space ORDER BY place
-
--- name: add_claim
-INSERT INTO claims (space, run, attempt, owner, path, exclusive, held, at)
-VALUES (:space, :run, :attempt, :owner, :path, :exclusive, 0, :at)
-ON CONFLICT (space, attempt, path, exclusive) DO UPDATE SET owner = excluded.owner
-
--- name: hold_claim
-UPDATE claims SET held = 1 WHERE place = :place
-
--- name: release_claim
-DELETE FROM claims WHERE space = :space AND attempt = :attempt AND path = :path
-
--- name: release_claims
-DELETE FROM claims WHERE attempt = :attempt
-
--- name: release_claims_of_owner
-DELETE FROM claims WHERE owner = :owner
-
--- name: release_claims_of_others
-DELETE FROM claims WHERE run = :run AND owner <> :owner
-
--- name: claim_owners
-SELECT DISTINCT owner FROM claims WHERE space = :space
 
 -- name: cool_down
 INSERT INTO cooldowns (agent, until, reason) VALUES (:agent, :until, :reason)

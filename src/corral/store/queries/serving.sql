@@ -68,6 +68,25 @@ INSERT INTO server (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UP
 -- name: drop_value
 DELETE FROM server WHERE name = :name
 
+-- name: engines
+SELECT owner, place, address, resumes, started, until FROM engines ORDER BY started, owner
+
+-- name: put_engine
+INSERT INTO engines (owner, place, address, resumes, started, until)
+VALUES (:owner, :place, :address, :resumes, :started, :until)
+ON CONFLICT (owner) DO UPDATE SET address = excluded.address, until = excluded.until
+
+-- name: renew_engine
+UPDATE engines SET until = :until WHERE owner = :owner
+
+-- name: drop_engine
+DELETE FROM engines WHERE owner = :owner
+
+-- name: leases_of_owner
+SELECT id FROM runs
+WHERE owner = :owner AND lease_until >= :now AND status IN ('queued', 'running', 'paused', 'waiting')
+UNION ALL SELECT owner FROM engines WHERE owner = :owner AND until >= :now
+
 -- name: owned_runs
 SELECT id, status, owner FROM runs WHERE status IN ('queued', 'running', 'paused', 'waiting') ORDER BY id
 
@@ -78,8 +97,8 @@ SELECT status, count(*) AS count FROM runs GROUP BY status
 SELECT agent, status, count(*) AS count, sum(usd) AS usd FROM attempts GROUP BY agent, status
 
 -- name: page_of_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner, r.name, r.labels, r.repo, r.strategy, r.task,
-       (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner, r.lease_until, r.name, r.labels, r.repo, r.strategy,
+       r.task, (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r
 WHERE (CAST(:before AS TEXT) IS NULL OR r.id < :before)
   AND (CAST(:statuses AS TEXT) IS NULL OR :statuses LIKE '%,' || r.status || ',%')
@@ -100,7 +119,7 @@ ORDER BY r.id DESC LIMIT :most
 SELECT run, agent FROM attempts WHERE run IN (:items) GROUP BY run, agent ORDER BY run, min(place)
 
 -- name: merges_of_runs
-SELECT run, state FROM merges WHERE run IN (:items) AND state IN ('merged', 'undoing', 'conflict')
+SELECT run, state FROM merges WHERE run IN (:items) AND state IN ('merged', 'undoing', 'conflict', 'undone')
 
 -- name: runs_with_work
 SELECT DISTINCT n.run FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run IN (:items) AND a.changes = 1

@@ -1,33 +1,32 @@
-"""A store in SQLite: transactions, named queries, and the file itself."""
+"""A store in SQLite: transactions, named queries, and what wakes other processes when something was written."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
-import re
-import shutil
+import select
 import sqlite3
-import tempfile
+import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote
 
 from corral.model.errors import ReadOnlyStore, StoreTrouble
 from corral.store.parts.runs import Runs
 from corral.store.records import StoreReport
-from corral.store.signal import ChangeSignal, ChangeWatch
-from corral.store.sql import Database, Noted, list_items, migration_files, private_folders, with_items
-from corral.store.sqlite import missing_database
-from corral.world import locks, machine_limits, process_identity
+from corral.store.sql import Database, Noted, list_items, with_items
+from corral.store.sqlite import database_file
+from corral.store.sqlite.database_file import BUSY_SECONDS, connect, translate_errors, write_refusal
+from corral.world import locks, process_identity
 
 WORTH_VACUUM_BYTES = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
 PAGE = 5000  #: rows of a table that are read at once
-BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
-MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
+IN_ATTRIB = 0x4
+SIGNAL_FILE = "bell"
+POLL_SECONDS = 0.05  #: how often to look where nothing can wake us
 
 
 class SqliteDatabase(Database):
@@ -37,9 +36,10 @@ class SqliteDatabase(Database):
         super().__init__(folder, "sqlite")
         self.path = folder / "corral.db"
         self._db, self._writable = connect(self.path)
-        self._file = missing_database.identity(self.path)
+        self._file = database_file.file_identity(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
         self._rope = ChangeSignal(folder) if self._writable else None
+        self._idle_watches: list[int] = []
 
     @property
     def writable(self) -> bool:
@@ -51,6 +51,8 @@ class SqliteDatabase(Database):
         if self._rope:
             self._rope.close()
             self._rope = None
+        while self._idle_watches:
+            os.close(self._idle_watches.pop())
 
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
@@ -65,11 +67,12 @@ class SqliteDatabase(Database):
             self._depth = 1
             try:
                 locks.check()
+                changes = self._db.total_changes
                 self._write_waiting()
                 yield
                 self._write_waiting()
                 self._db.execute("COMMIT")
-                if self._rope:
+                if self._rope and self._db.total_changes != changes:
                     self._rope.pull()
             except BaseException:
                 if self._db.in_transaction:
@@ -78,15 +81,23 @@ class SqliteDatabase(Database):
             finally:
                 self._depth = 0
 
+    @contextlib.contextmanager
+    def visible_transaction(self) -> Generator[None]:
+        if self._depth:
+            yield
+            return
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
     def flush(self) -> None:
         """Write events down, for others to see; what the disk has not got yet goes with the next change of state."""
         if self._waiting and not self._depth:
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            try:
-                with self.transaction():
-                    pass
-            finally:
-                self._db.execute("PRAGMA synchronous = FULL")
+            with self.visible_transaction():
+                pass  # a transaction writes what waits
 
     def _insert_events(self, events: Sequence[Noted]) -> None:
         self._db.executemany(self._sql["add_event"], events)
@@ -130,7 +141,7 @@ class SqliteDatabase(Database):
 
     def removal_error(self) -> StoreTrouble | None:
         """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
-        return None if missing_database.identity(self.path) == self._file else missing_database.removal_error(self.path)
+        return None if database_file.file_identity(self.path) == self._file else database_file.removal_error(self.path)
 
     def integrity(self) -> str:
         """Return `ok`, or what sqlite finds wrong."""
@@ -186,13 +197,13 @@ class SqliteDatabase(Database):
 
     def table(self, name: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
         with translate_errors(self.path):
-            cursor = self._db.execute(f'SELECT {_quoted(columns)} FROM "{name}"')  # noqa: S608 -- names of our own
+            cursor = self._db.execute(f'SELECT {_quote_columns(columns)} FROM "{name}"')  # noqa: S608 -- names of our own
             while page := cursor.fetchmany(PAGE):
                 yield [tuple(row) for row in page]
 
     def fill(self, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         marks = ", ".join("?" * len(columns))
-        query = f'INSERT INTO "{name}" ({_quoted(columns)}) VALUES ({marks})'  # noqa: S608 -- names of our own
+        query = f'INSERT INTO "{name}" ({_quote_columns(columns)}) VALUES ({marks})'  # noqa: S608 -- names of our own
         with translate_errors(self.path):
             self._db.executemany(query, rows)
 
@@ -201,208 +212,93 @@ class SqliteDatabase(Database):
 
     def watch(self) -> ChangeWatch:
         """Return what wakes whenever any process has written."""
-        return ChangeWatch(self.folder)
+        return ChangeWatch(self.folder, self._idle_watches)
 
     def refusal(self) -> ReadOnlyStore:
         """Return why nothing can be written here."""
         return write_refusal(self.path)
 
 
-def _quoted(columns: Sequence[str]) -> str:
+def _quote_columns(columns: Sequence[str]) -> str:
     return ", ".join(f'"{each}"' for each in columns)
-
-
-def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
-    with translate_errors(path):
-        if path.exists() and not is_writable(path):
-            return _for_reading(path), False
-    _make_folders(path)
-    missing_database.refuse(path)
-    with translate_errors(path):
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        _set_wal(connection)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA case_sensitive_like = ON")  # as other databases have it
-        path.chmod(0o600)  # prompts and outputs are in it
-        _migrate(connection, path)
-    return connection, True
-
-
-def _set_wal(connection: sqlite3.Connection) -> None:
-    """Let readers and writers work side by side; SQLite does not wait here for another process that does it first."""
-    until = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
-        else:
-            return
-
-
-def _make_folders(path: Path) -> None:
-    if not is_writable(path):
-        raise write_refusal(path)
-    private_folders(path.parent)
-
-
-def _for_reading(path: Path) -> sqlite3.Connection:
-    """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
-    connection = open_read_only(path)
-    steps = migration_files()
-    if not steps.keys() <= _applied_steps(connection, steps):
-        connection.close()
-        connection = open_copy(path)
-        _migrate(connection, path)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA case_sensitive_like = ON")
-    return connection
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    steps = migration_files()
-    known = max(steps)
-    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if have > known:
-        raise StoreTrouble(
-            f"{path} was written by a newer corral (schema {have}; this one knows {known})",
-            hint="upgrade corral, or set CORRAL_HOME to another folder",
-        )
-    if steps.keys() <= _applied_steps(connection, steps):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        taken = _applied_steps(connection, steps)  # another process may have come first
-        names = _migration_names(connection)
-        unsure = 0 if "migrations" in names else have  # up to this some steps were taken in part, or not at all
-        connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY) STRICT")
-        for number, file in steps.items():
-            for statement in () if number in taken else _statements(file.read_text(encoding="utf-8")):
-                made = MAKES.search(statement)
-                if number > unsure or (made and made.group(1) not in names):
-                    connection.execute(statement)
-        connection.executemany("INSERT OR IGNORE INTO migrations VALUES (?)", [(number,) for number in steps])
-        connection.execute(f"PRAGMA user_version = {known}")  # an older corral looks at this
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite itself may have rolled it back
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _applied_steps(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
-    """Return the steps that this database has behind it. They land in any order: the highest tells of no other."""
-    names = _migration_names(connection)
-    if "migrations" in names:
-        return {row[0] for row in connection.execute("SELECT number FROM migrations")}
-    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    return {number for number, file in steps.items() if number <= have and names >= {*MAKES.findall(file.read_text())}}
-
-
-def _migration_names(connection: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-#: sqlite's words -> what to do about it.
-REMEDIES = (
-    ("locked", "another process holds it; look for one with `corral ls`, or try again"),
-    ("readonly", "make the file and its folder writable for you, or set CORRAL_HOME"),
-    ("unable to open", "set CORRAL_HOME to a folder you may write to"),
-    ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
-    ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
-    ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
-    ("not a database", "move that file away, then begin a new one: corral doctor --new-store"),
-)
-
-
-def _size(path: Path) -> int:
-    """Return the size of the larger of a database's two files."""
-    sizes = [0]
-    for name in (path.name, path.name + "-wal"):
-        with contextlib.suppress(OSError):
-            sizes.append(path.with_name(name).stat().st_size)
-    return max(sizes)
-
-
-@contextlib.contextmanager
-def translate_errors(path: Path) -> Generator[None]:
-    """Turn sqlite's errors into ours, each with a way out."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        words = str(error)
-        if short := machine_limits.of_file(path, _size(path)):
-            raise StoreTrouble(f"{path}: {words}: {short}", hint=short.hint) from error
-        if "locked" in words and (pid := process_identity.stopped_holder(path.with_name(path.name + "-shm"))):
-            hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
-            raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
-        sign = "full" if machine_limits.has_no_room(path.parent) else words.lower()  # sqlite calls it by many names
-        hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
-        raise StoreTrouble(f"{path}: {words}", hint=hint) from error
-
-
-def is_writable(path: Path) -> bool:
-    """Return whether a database can be written where it is, or made there; SQLite writes beside it too."""
-    folder = next((each for each in (path.parent, *path.parents) if each.exists()), path.parent)
-    return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
-
-
-def write_refusal(path: Path) -> ReadOnlyStore:
-    """Return the error for a command that would write to this database."""
-    return ReadOnlyStore(
-        f"the state folder {path.parent} cannot be written to: runs can be looked at, not started or changed",
-        hint="make it writable for you, or set CORRAL_HOME to another folder",
-    )
-
-
-def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a database for reading alone.
-
-    SQLite reads one whose write-ahead log holds something only with the index of that log beside it. Where the index
-    is missing and cannot be made, a copy is read.
-    """
-    connection = _connect_read_only(path, "mode=ro")
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        log = path.with_name(path.name + "-wal")
-        if log.exists() and log.stat().st_size:
-            return open_copy(path)
-        return _connect_read_only(path, "mode=ro&immutable=1")
-    return connection
-
-
-def open_copy(path: Path) -> sqlite3.Connection:
-    """Open a copy of a database, which is removed again as soon as it is open."""
-    with tempfile.TemporaryDirectory(prefix="corral-") as folder:
-        for name in (path.name, path.name + "-wal"):
-            if path.with_name(name).exists():
-                shutil.copyfile(path.with_name(name), Path(folder, name))
-        connection = sqlite3.connect(Path(folder, path.name), isolation_level=None)
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = MEMORY")  # with nothing beside it, it needs no name any more
-    return connection
-
-
-def _connect_read_only(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)
 
 
 class Store(Runs, SqliteDatabase):
     """Everything of one state folder, in one file."""
+
+
+class ChangeSignal:
+    """Pulled after a commit; SQLite's own files change before a commit can be seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder / SIGNAL_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def pull(self) -> None:
+        with contextlib.suppress(OSError):  # a full or read-only disk: then watchers look once a second
+            os.utime(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class ChangeWatch:
+    """Rings when the rope of the same folder is pulled, in any process."""
+
+    def __init__(self, folder: Path, idle: list[int]) -> None:
+        """Use a descriptor that another one of this process has left in `idle`; it is left there again."""
+        self._idle, self._descriptor = idle, None
+        if idle:
+            self._descriptor = idle.pop()
+            self._quiet()  # what rang meanwhile
+        elif sys.platform == "linux":
+            self._descriptor = _inotify(folder / SIGNAL_FILE)
+
+    def close(self) -> None:
+        """Leave the descriptor to the next one: the kernel makes who closes it wait for many milliseconds."""
+        if self._descriptor is not None:
+            self._idle.append(self._descriptor)
+            self._descriptor = None
+
+    def wait(self, seconds: float) -> None:
+        """Return when it rings, or after `seconds`."""
+        if self._descriptor is None:
+            time.sleep(min(seconds, POLL_SECONDS))
+            return
+        if select.select([self._descriptor], [], [], seconds)[0]:
+            self._quiet()
+
+    async def listen(self, seconds: float) -> None:
+        """Do the same without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+        if self._descriptor is None:
+            await asyncio.sleep(min(seconds, POLL_SECONDS))
+            return
+        loop = asyncio.get_running_loop()
+        rung = loop.create_future()
+        loop.add_reader(self._descriptor, lambda: rung.done() or rung.set_result(None))
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await rung
+                self._quiet()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def _quiet(self) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._descriptor, 65536)
+
+
+def _inotify(file: Path) -> int | None:
+    import ctypes  # noqa: PLC0415 -- only who waits needs it
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor < 0:
+        return None  # the user's inotify instances are used up: look instead
+    if libc.inotify_add_watch(descriptor, os.fsencode(file), IN_ATTRIB) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor

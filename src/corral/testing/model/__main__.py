@@ -1,4 +1,4 @@
-"""The scripted model as a program: prints its URL, then answers until it is told to end."""
+"""The scripted model as a program: prints its URL, then answers until it gets a signal."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def main() -> int:
     except ScriptError as error:
         sys.stderr.write(f"error: {error}\nhint: {error.hint}\n")
         return 2
-    told_to_end = _stop_event()
+    stop = _stop_event()
     with model:
         sys.stdout.write(f"{model.url}\n")
         sys.stdout.flush()
-        told_to_end.wait()
+        stop.wait()
     return 0
 
 
 def _stop_event() -> threading.Event:
-    told = threading.Event()
+    stop = threading.Event()
 
     def tell(_number: int, _frame: FrameType | None) -> None:
-        told.set()
+        stop.set()
 
     signal.signal(signal.SIGINT, tell)
     signal.signal(signal.SIGTERM, tell)
-    return told
+    return stop
 
 
 def _listen(script: Script, port: int, log: Path | None) -> ScriptedModel:

@@ -1,4 +1,4 @@
-"""The Gemini API; the model and whether to stream stand in its path."""
+"""The Gemini API; the model and whether to stream are in its path."""
 
 from __future__ import annotations
 

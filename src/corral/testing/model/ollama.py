@@ -1,4 +1,4 @@
-"""The Ollama API: chat and generate, streaming lines of JSON unless told otherwise."""
+"""The Ollama API: chat and generate, streaming lines of JSON by default."""
 
 from __future__ import annotations
 

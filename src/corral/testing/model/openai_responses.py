@@ -24,7 +24,7 @@ def read(body: Json) -> ModelRequest:
 
 
 def _history(said: list[Json]) -> int:
-    """Count the runs of what the model said; calls of one answer may also stand apart, each before its result."""
+    """Count the runs of what the model said; calls of one answer may also be apart, each before its result."""
     turns, speaking, answers = 0, False, set[str]()
     for item in said:
         if not _is_of_model(item):
@@ -146,7 +146,7 @@ def _filling(item: Json) -> Iterator[Json]:
                 yield {"type": "response.function_call_arguments.delta", "delta": piece}
             yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"]}
         case _:
-            pass
+            pass  # other items have no deltas
 
 
 def _summary_events(text: str) -> Iterator[Json]:

@@ -35,7 +35,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """What the model wants done; each field that is set becomes a call of a tool that the program offered."""
+    """What the model does; each field that is set becomes a call of a tool that the program offered."""
 
     write: Mapping[str, str] | None = None  # {"path": ..., "content": ...}
     read: str | None = None  # a path

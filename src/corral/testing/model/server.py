@@ -38,7 +38,7 @@ class ScriptedModel:
         self._requests: list[Request] = []
         self._attempts: Counter[int | None] = Counter()
         self._served = 0
-        self._listener = Listener(port, self)
+        self._listener = ModelListener(port, self)
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(LOOK_FOR_STOP_SECONDS,), name="scripted model", daemon=True
         )
@@ -102,7 +102,7 @@ class TurnSource(Protocol):
     def turn_for(self, asked: ModelRequest) -> Turn: ...
 
 
-class Listener(ThreadingHTTPServer):
+class ModelListener(ThreadingHTTPServer):
     """Accepts connections, knows the open ones, and ends them all when it is closed."""
 
     daemon_threads = True
@@ -113,7 +113,7 @@ class Listener(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self._open: set[socket.socket] = set()
         self._changed = threading.Condition()
-        super().__init__(("127.0.0.1", port), Connection)
+        super().__init__(("127.0.0.1", port), ModelConnection)
 
     def server_bind(self) -> None:
         # Not that of HTTPServer: it asks for the host's name, which can take long where there is no network.
@@ -145,12 +145,12 @@ class Listener(ThreadingHTTPServer):
         self.server_close()
 
 
-class Connection(BaseHTTPRequestHandler):
+class ModelConnection(BaseHTTPRequestHandler):
     """One connection and the requests that come over it."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Listener  # pyright: ignore[reportIncompatibleVariableOverride]
+    server: ModelListener  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Stay silent: standard error belongs to the test."""

@@ -1,4 +1,4 @@
-"""From what the script wants done to the tools that the program offered in its request."""
+"""The script's steps as calls of the tools that the program offered in its request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHELL_TOOLS = (
 
 @dataclass(frozen=True, kw_only=True)
 class OfferedTool:
-    """A tool that the program offered: what it takes, and in which form it wants to be called."""
+    """A tool that the program offered: what it takes, and the form of its calls."""
 
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     kind: str = "function"
@@ -49,7 +49,7 @@ Offers = Mapping[str, OfferedTool]
 
 
 class NoSuchToolError(LookupError):
-    """The script wants something done for which the program offered no tool."""
+    """The script has a step for which the program offered no tool."""
 
 
 def tool_uses(calls: Iterable[Call], offers: Offers) -> tuple[ToolUse, ...]:

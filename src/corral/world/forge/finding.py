@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ EXAMPLE = "as https://github.com/OWNER/REPOSITORY/issues/7"
 
 LINEAR_API = "https://api.linear.app/graphql"
 LINEAR_KEY = "set LINEAR_API_KEY to an API key that may read it"
+LINEAR_APP = "set LINEAR_AGENT_TOKEN to a token of your app (actor=app)"
 LINEAR_QUERY = (
     "query Issue($id: String!) { issue(id: $id) { identifier title description url state { type } creator { name } "
     "comments(first: 50) { nodes { id body user { name } } } } }"
@@ -89,21 +91,22 @@ async def read_issue(address: IssueAddress, settings: ForgeSettings) -> ForgeIss
     return await forge.issue(address.number)
 
 
+async def ask_linear(query: str, variables: dict[str, Any]) -> None:
+    """Say something to Linear, as the app that issues are delegated to."""
+    token = os.environ.get("LINEAR_AGENT_TOKEN", "").strip()
+    if not token:
+        raise ForgeRefusal("linear.app: there is no token to speak with", hint=LINEAR_APP)
+    answer = await _post_linear(query, variables, f"Bearer {token}", os.environ)
+    if answer.status != 200 or answers.row(read_json(answer.body)).get("errors"):
+        raise ForgeRefusal(f"linear.app: it did not take that ({answer.status})", status=answer.status)
+
+
 async def _linear_issue(name: str, environment: Mapping[str, str]) -> ForgeIssue:
     """Return an issue; `name` is its identifier, such as ENG-12."""
-    key = environment.get("LINEAR_API_KEY", "").strip()
-    if not key:
+    key, token = (environment.get(each, "").strip() for each in ("LINEAR_API_KEY", "LINEAR_AGENT_TOKEN"))
+    if not key and not token:
         raise ForgeRefusal(f"linear.app: {name} cannot be read without a key", hint=LINEAR_KEY)
-    body = json.dumps({"query": LINEAR_QUERY, "variables": {"id": name}}).encode()
-    headers = {"Authorization": key, "Content-Type": "application/json", "User-Agent": f"corral/{__version__}"}
-    url = environment.get("LINEAR_API_URL") or LINEAR_API
-    answer = await asyncio.to_thread(http_client.exchange, "POST", url, headers, body, MOST_ANSWER)
-    if not answer.status:
-        raise ForgeRefusal(f"linear.app: {answer.trouble}", hint="is it reachable from here?")
-    if answer.status in (401, 403):
-        raise ForgeRefusal("linear.app: the key is not accepted", hint=LINEAR_KEY, status=answer.status)
-    if answer.status == 429:
-        raise ForgeRefusal("linear.app: its rate limit is used up", hint="try again later", status=429)
+    answer = await _post_linear(LINEAR_QUERY, {"id": name}, key or f"Bearer {token}", environment)
     row = answers.row(answers.row(answers.row(read_json(answer.body)).get("data")).get("issue"))
     if not row:
         words = f"linear.app: {name}: not found, or the key may not read it ({answer.status})"
@@ -120,3 +123,24 @@ async def _linear_issue(name: str, environment: Mapping[str, str]) -> ForgeIssue
         author=text(row, "creator", "name"),
         remarks=tuple(remarks),
     )
+
+
+async def _post_linear(
+    query: str, variables: dict[str, Any], authorization: str, environment: Mapping[str, str]
+) -> http_client.HttpAnswer:
+    """Return what Linear answers; refuse what no answer follows from."""
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    headers = {
+        "Authorization": authorization,
+        "Content-Type": "application/json",
+        "User-Agent": f"corral/{__version__}",
+    }
+    url = environment.get("LINEAR_API_URL") or LINEAR_API
+    answer = await asyncio.to_thread(http_client.exchange, "POST", url, headers, body, MOST_ANSWER)
+    if not answer.status:
+        raise ForgeRefusal(f"linear.app: {answer.trouble}", hint="is it reachable from here?")
+    if answer.status in (401, 403):
+        raise ForgeRefusal("linear.app: the key is not accepted", hint=LINEAR_KEY, status=answer.status)
+    if answer.status == 429:
+        raise ForgeRefusal("linear.app: its rate limit is used up", hint="try again later", status=429)
+    return answer

@@ -10,6 +10,7 @@ from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient, ForgeRefusal
 from corral.world.forge.forge import (
     ForgeIssue,
+    LabelEvents,
     LabelledIssues,
     OpenedPull,
     PullText,
@@ -37,7 +38,7 @@ class GitHub:
         if existing := await self._find(wanted.branch):
             path = f"{self._repository}/pulls/{count(existing, 'number')}"
             answer = await self.client.call("PATCH", path, {"body": wanted.body})
-            return _opened(answers.row(answer.data) or existing)
+            return _opened_pull(answers.row(answer.data) or existing)
         body: dict[str, object] = {
             "title": self._title(wanted), "head": wanted.branch, "base": wanted.into, "body": wanted.body,
         }  # fmt: skip
@@ -48,7 +49,7 @@ class GitHub:
             if refused.status != 422 or "raft" not in str(refused):
                 raise
             made = await self._create(body, what)  # not every plan has drafts
-        return _opened(made)
+        return _opened_pull(made)
 
     async def _create(self, body: dict[str, object], what: str) -> Row:
         return answers.row((await self.client.call("POST", f"{self._repository}/pulls", body, what=what)).data)
@@ -83,7 +84,7 @@ class GitHub:
             states.append(_word(word))
             if _word(word) == "failure":
                 words = "\n".join(filter(None, (text(each, "output", "title"), text(each, "output", "summary"))))
-                failed.append(_failed(text(each, "name"), words, text(each, "html_url")))
+                failed.append(_failed_check(text(each, "name"), words, text(each, "html_url")))
         return states, failed
 
     async def _statuses(self, commit: str) -> tuple[list[str], list[FailedCheck]]:
@@ -94,7 +95,7 @@ class GitHub:
             word = _word(text(each, "state") or text(each, "status"))
             states.append(word)
             if word == "failure":
-                failed.append(_failed(text(each, "context"), text(each, "description"), text(each, "target_url")))
+                failed.append(_failed_check(text(each, "context"), text(each, "description"), text(each, "target_url")))
         return states, failed
 
     async def _remarks(self, number: int) -> list[Remark]:
@@ -145,7 +146,7 @@ class GitHub:
             remarks=tuple(await self._comments(number)),
         )
 
-    async def labelled(self, label: str, etag: str) -> LabelledIssues:
+    async def labelled_issues(self, label: str, etag: str) -> LabelledIssues:
         path = f"{self._repository}/issues?state=open&labels={quote(label, safe='')}&{self._listing}"
         found = await self.client.get(path, etag=etag, what=f"issues of {self.place.path}")
         if found.status == 304:
@@ -157,15 +158,15 @@ class GitHub:
 
     _listing = "per_page=100"
 
-    async def labelled_by(self, number: str, label: str) -> str:
-        """Return who set a label last; empty where the forge does not say."""
+    async def labelled_by(self, number: str, label: str) -> LabelEvents:
+        """Return who set a label last, and how often it was set."""
         listed = await pages(self.client, f"{self._repository}/issues/{number}/events", f"{self.place.path}#{number}")
         who = [
             text(each, "actor", "login")
             for each in listed
             if text(each, "event") == "labeled" and text(each, "label", "name") == label
         ]
-        return who[-1] if who else ""
+        return LabelEvents(who[-1] if who else "", len(who))
 
     async def may_write(self, user: str) -> bool:
         """Tell whether a user may push to the repository."""
@@ -197,17 +198,17 @@ class Forgejo(GitHub):
             found += [_line_remark(each) for each in answers.rows(answer.data)]
         return found
 
-    async def labelled_by(self, number: str, label: str) -> str:
+    async def labelled_by(self, number: str, label: str) -> LabelEvents:
         path = f"{self._repository}/issues/{number}/timeline"
         who = [
             text(each, "user", "login")
             for each in await pages(self.client, path, f"{self.place.path}#{number}")
             if text(each, "type") == "label" and text(each, "label", "name") == label and text(each, "body") == "1"
         ]
-        return who[-1] if who else ""
+        return LabelEvents(who[-1] if who else "", len(who))
 
 
-def _opened(row: Row) -> OpenedPull:
+def _opened_pull(row: Row) -> OpenedPull:
     return OpenedPull(number=count(row, "number"), url=text(row, "html_url"), state=_state(row))
 
 
@@ -223,7 +224,7 @@ def _word(word: str) -> str:
     return "failure" if word in RED else "pending" if word == "pending" or not word else "success"
 
 
-def _failed(name: str, words: str, url: str) -> FailedCheck:
+def _failed_check(name: str, words: str, url: str) -> FailedCheck:
     return FailedCheck(name=name or "check", words=words[:MOST_WORDS], url=url)
 
 

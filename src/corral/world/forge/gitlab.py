@@ -10,6 +10,7 @@ from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient
 from corral.world.forge.forge import (
     ForgeIssue,
+    LabelEvents,
     LabelledIssues,
     OpenedPull,
     PullText,
@@ -36,7 +37,7 @@ class GitLab:
         listed = await pages(self.client, path, f"merge requests of {self.place.path}")
         if listed:
             again = f"{self._project}/merge_requests/{text(listed[0], 'iid')}"
-            return _opened(answers.row((await self.client.call("PUT", again, {"description": wanted.body})).data))
+            return _opened_pull(answers.row((await self.client.call("PUT", again, {"description": wanted.body})).data))
         asked = {
             "title": title,
             "description": wanted.body,
@@ -45,7 +46,7 @@ class GitLab:
         }
         what = f"merge request of {self.place.path}"
         made = await self.client.call("POST", f"{self._project}/merge_requests", asked, what=what)
-        return _opened(answers.row(made.data))
+        return _opened_pull(answers.row(made.data))
 
     async def look(self, number: int) -> PullLook:
         about = f"{self.place.path}!{number}"
@@ -109,7 +110,7 @@ class GitLab:
             remarks=tuple(await self._notes(f"issues/{number}", about)) if self.client.token else (),
         )
 
-    async def labelled(self, label: str, etag: str) -> LabelledIssues:
+    async def labelled_issues(self, label: str, etag: str) -> LabelledIssues:
         path = f"{self._project}/issues?state=opened&per_page=100&labels={quote(label, safe='')}"
         found = await self.client.get(path, etag=etag, what=f"issues of {self.place.path}")
         if found.status == 304:
@@ -119,14 +120,14 @@ class GitLab:
             etag=found.etag, numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed)
         )
 
-    async def labelled_by(self, number: str, label: str) -> str:
+    async def labelled_by(self, number: str, label: str) -> LabelEvents:
         path = f"{self._project}/issues/{number}/resource_label_events"
         who = [
             text(each, "user", "username")
             for each in await pages(self.client, path, f"{self.place.path}#{number}")
             if text(each, "action") == "add" and text(each, "label", "name") == label
         ]
-        return who[-1] if who else ""
+        return LabelEvents(who[-1] if who else "", len(who))
 
     async def may_write(self, user: str) -> bool:
         path = f"{self._project}/members/all?query={quote(user, safe='')}"
@@ -146,7 +147,7 @@ def push_options(wanted: PullText) -> list[str]:
     ]
 
 
-def _opened(row: Row) -> OpenedPull:
+def _opened_pull(row: Row) -> OpenedPull:
     return OpenedPull(number=count(row, "iid"), url=text(row, "web_url"), state=_state(row))
 
 

@@ -16,8 +16,8 @@ async def sizes(repository: Repository, names: Collection[str]) -> dict[str, int
     if not wanted:
         return {}
     lines = "".join(f"{name}\n" for name in wanted).encode()
-    told = await repository.git("cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=lines)
-    rows = [row.split(" ") for row in told.out.decode().splitlines()]
+    answer = await repository.git("cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=lines)
+    rows = [row.split(" ") for row in answer.out.decode().splitlines()]
     return {name: int(row[2]) for name, row in zip(wanted, rows, strict=True) if len(row) == 3 and row[1] == "blob"}
 
 

@@ -123,7 +123,7 @@ class Piece(Struct, frozen=True):
     """Some lines of the base that became others; lines are counted from 0 and carry their ends."""
 
     number: int  #: from 1, in this file
-    start: int  #: the first line of the base that is replaced; nothing is replaced: what is new stands before it
+    start: int  #: the first line of the base that is replaced; nothing is replaced: what is new is before it
     old: tuple[bytes, ...]
     new: tuple[bytes, ...]
     head: str  #: as a patch has it
@@ -162,7 +162,7 @@ def _read_cut(out: bytes) -> Iterator[CutFile]:
     sections = _sections(out.removeprefix(b"\0"))
     for path, old_mode, mode, kind in rows:
         body = next(sections, NO_LINES)
-        if kind == "T":  # told as one gone and one new
+        if kind == "T":  # reported as one removed and one added
             next(sections, NO_LINES)
         before, after = (each if each.strip("0") else None for each in (old_mode, mode))
         modes = [each for each in (before, after) if each]

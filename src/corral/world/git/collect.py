@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -12,13 +13,15 @@ from msgspec import Struct
 
 from corral.model.errors import GitTrouble
 from corral.world.git import incoming_objects
+from corral.world.git.command import BadSubmodules
 from corral.world.git.incoming_objects import fold
-from corral.world.git.repository import BadSubmodules, Repository
+from corral.world.git.repository import Repository
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import WHO, Workspace, read_below
 
 TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
 SCRIPT = TIDY + (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
+CHANGED_SCRIPT = (Path(__file__).with_name("collect_changed.sh")).read_text(encoding="utf-8")
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
@@ -54,6 +57,17 @@ def collect_command(made: Workspace, message: str, base: str | None, out: Path) 
     return ["/bin/sh", "-c", _script(made), "collect", message, base or "", str(out), *modules]
 
 
+def changed_command(
+    made: Workspace, message: str, base: str, out: Path, changes: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the command that collects these paths alone, `there` and `gone`; what it needs is laid into `out`."""
+    for name, paths in changes.items():
+        (out / name).write_bytes(b"".join(os.fsencode(path) + b"\n" for path in paths))
+    shutil.copyfile(made.tree.parent / checkout.INDEX, out / "index")
+    script = f"rules={_quote(_rules(made))}\n{CHANGED_SCRIPT}"
+    return ["/bin/sh", "-c", script, "collect", message, base, str(out)]
+
+
 def then_collect(argv: Sequence[str], made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return a command that runs `argv` and then collects; it ends with the code of `argv`. For a box only."""
     modules = " ".join(_quote(word) for module in made.modules for word in (module.path, module.commit))
@@ -62,8 +76,12 @@ def then_collect(argv: Sequence[str], made: Workspace, message: str, base: str |
 
 def _script(made: Workspace) -> str:
     """Return what collects, with the rules that count in the place of those that the agent may have written."""
+    return f"rules={_quote(_rules(made))}\n{SCRIPT}"
+
+
+def _rules(made: Workspace) -> str:
     rules = os.fsdecode(checkout.exclude_rules(made.tree) or b"")
-    return f"rules={_quote(rules if len(rules) <= MOST_RULES else '')}\n{SCRIPT}"
+    return rules if len(rules) <= MOST_RULES else ""
 
 
 def _quote(word: str) -> str:
@@ -115,7 +133,7 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
         await incoming_objects.examine(
             repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known
         )
-        # Never as objects of their own: a `git prune` of the person's could take them before a ref leads to them.
+        # Never as objects of their own: a `git prune` of the user's could take them before a ref leads to them.
         with incoming_objects.move_in(repository, folder):
             await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
     await fold(repository)
@@ -194,7 +212,7 @@ async def with_entries(
         known = entries.get(path)
         given[path] = CommitEntry(known.mode if known else "100644", made.out.decode().strip())
     gone = [path for path, entry in given.items() if entry is None]
-    # A file may stand where a folder was, and the other way round: what is in the way goes first.
+    # A file may be where a folder was, and the other way round: what is in the way goes first.
     gone += [str(parent) for path, entry in given.items() if entry for parent in list(PurePosixPath(path).parents)[:-1]]
     lines = [b"0 " + zeros + b"\t" + os.fsencode(path) + b"\0" for path in dict.fromkeys(gone)]
     lines += [

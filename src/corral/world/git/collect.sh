@@ -15,6 +15,11 @@ unless() {
     exit 3
 }
 
+# remove what is there already; `rm` is not even started where nothing is
+vacate() {
+    for path; do [ ! -e "$path" ] && [ ! -L "$path" ] || rm -rf "$path"; done
+}
+
 # remove the locks of gits that were ended in the middle: nobody else is at work here, and no ref ends with .lock
 unlock() {
     [ -L .git ] || find .git/*.lock .git/worktrees/*/*.lock .git/refs -name '*.lock' -prune -exec rm -rf {} + 2>/dev/null
@@ -41,8 +46,9 @@ add_rest() {
 own_rules() {
     [ -n "$rules" ] && [ ! -L .git ] && [ -d .git ] || return 0
     [ ! -L .git/info ] || rm -f .git/info
-    rm -rf .git/info/exclude
-    mkdir -p .git/info && printf %s "$rules" >.git/info/exclude
+    [ ! -L .git/info/exclude ] && [ -f .git/info/exclude ] && [ -w .git/info/exclude ] || rm -rf .git/info/exclude
+    [ -d .git/info ] || mkdir -p .git/info
+    printf %s "$rules" >.git/info/exclude
 } 2>/dev/null
 
 # When nothing has changed, or only the rules have: look for work that rules hide which the base does not have. The
@@ -68,7 +74,7 @@ unhide() {
 } >/dev/null 2>&1
 MOST_HIDDEN=1000
 
-# list what git complained of, and went on
+# list what git complained of, and continued
 leave() {
     printf '%s\n' "$said" | grep "$1" | sed 's/^[a-z]*: //' | cut -c 1-300 | head -n 20 >>"$out/left"
 }
@@ -76,7 +82,7 @@ leave() {
 # commit what is left in a repository and bundle all it has beyond a commit: its branches and its stash too
 collect() (
     cd "$1" || exit 3
-    rm -rf "$3.lock" "$3"
+    vacate "$3.lock" "$3"
     [ "$1" = "$unlocked" ] || unlock
     said=$(git add -A 2>&1) || add_rest || unless "no error"
     case $said in *"could not open "*) leave "could not open " ;; esac
@@ -93,9 +99,11 @@ for word; do
     number=$((number + 1))
     [ $((number % 2)) = 0 ] || inner="$inner ./$word/.git"
 done
-rm -rf "$out/left"
+vacate "$out/left"
 own_rules
-[ -L .git ] || tidy .git/info/exclude "$out/left"
+odd=
+! is_odd || odd=1
+[ -z "$odd" ] || [ -L .git ] || tidy .git/info/exclude "$out/left"
 number=0
 while [ $# -gt 1 ]; do
     collect "./$1" "$2" "$out/module-$number.bundle" || exit 3
@@ -103,7 +111,7 @@ while [ $# -gt 1 ]; do
     shift 2
 done
 
-unlock
+[ -z "$odd" ] || unlock
 unlocked=.
 # A second work tree of this repository that the agent made: what is left in it is committed, on a branch that leaves too.
 [ -d .git/worktrees ] && git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p' | tail -n +2 |
@@ -115,5 +123,5 @@ unlocked=.
         ) >/dev/null 2>&1
     done
 
-unnest $inner
+[ -z "$odd" ] || unnest $inner
 collect . "$base" "$out/work.bundle"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.world.git import incoming_objects
+from corral.world.git import commit_heads, incoming_objects, ref_files
 from corral.world.git.collect import TIDY, fetch
 from corral.world.git.merge_commits import CombinedCommit
-from corral.world.git.repository import Repository, loose_parents
+from corral.world.git.repository import Repository
 from corral.world.git.resolve_conflicts import scratch
 from corral.world.process import Owner
 from corral.world.workspace import checkout
@@ -27,7 +27,6 @@ MOST_READ = 1 << 20
 FOLDER = "refs/corral/bases"
 CHECKPOINTS = "refs/corral/checkpoints"
 NAMED = ("snapshots", "checkpoints")  #: folders of refs that are listed by their times or names
-TRIES = 3
 
 
 class Snapshot(Struct, frozen=True):
@@ -45,7 +44,9 @@ def prepare(made: Workspace, place: Path, owner: Owner | None, *, alone: bool = 
     """
     if not (place / "git" / "HEAD").exists():
         _lay(made, place / "git", [] if alone else [str(made.tree / ".git" / "objects")])
-    if owner and place.stat().st_uid != owner.uid:  # new, or its attempt went on under another user
+        with contextlib.suppress(FileNotFoundError):  # so that no file is read again that is as it was
+            shutil.copyfile(made.tree.parent / checkout.INDEX, place / "git" / "index")
+    if owner and place.stat().st_uid != owner.uid:  # new, or its attempt continued under another user
         os.chown(place, owner.uid, owner.gid)
         for root, folders, files in os.walk(place):
             for name in (*folders, *files):
@@ -139,11 +140,9 @@ async def edit_refs(repository: Repository, moves: Sequence[tuple[str, str | Non
 async def pin(repository: Repository, name: str, commit: str) -> None:
     """Hold a commit for a run, or for an attempt, until `release` or `clean`."""
     ref = f"{FOLDER}/{name}"
-    file = repository.git_dir / ref
-    with contextlib.suppress(OSError):
-        if file.read_text().strip() == commit:
-            return
-    if not await asyncio.to_thread(_write, repository, file, commit):
+    if ref_files.read(repository.git_dir, ref) == commit:
+        return
+    if not await asyncio.to_thread(ref_files.write, repository.git_dir, ref, commit, repository.owner):
         await repository.git("update-ref", ref, commit)
 
 
@@ -163,13 +162,16 @@ async def combine_and_pin(
 
 async def release(repository: Repository, run: str, commits: Sequence[str]) -> None:
     """Let go of what the work of a run that is done leads to by itself; the rest stays until `clean`."""
+    git_dir = repository.git_dir
     held = [
         each
         for each in await pinned_commits(repository, run)
-        if any(each.commit in loose_parents(repository.git_dir, commit) for commit in commits)
+        if any(commit_heads.is_surely_in_history(git_dir, each.commit, commit) for commit in commits)
         or await _is_in_history(repository, each.commit, commits)
     ]
-    await edit_refs(repository, [(each.ref, None) for each in held])
+    await edit_refs(
+        repository, [(each.ref, None) for each in held if not ref_files.delete(git_dir, each.ref, each.commit)]
+    )
 
 
 async def remove(repository: Repository, run: str) -> None:
@@ -179,39 +181,14 @@ async def remove(repository: Repository, run: str) -> None:
 
 async def pinned_commits(repository: Repository, run: str) -> list[Snapshot]:
     """Return what is held for a run and its attempts."""
-    return await list_snapshots(repository, [f"{FOLDER}/{run}", f"{FOLDER}/{run}-*"])
+    found = ref_files.list_below(repository.git_dir, FOLDER, run)
+    if found is None:
+        return await list_snapshots(repository, [f"{FOLDER}/{run}", f"{FOLDER}/{run}-*"])
+    return [Snapshot(ref, commit, "") for ref, commit in found.items()]
 
 
 async def _is_in_history(repository: Repository, commit: str, commits: Sequence[str]) -> bool:
     for each in commits:
         if (await repository.git("merge-base", "--is-ancestor", commit, each, fine=(0, 1, 128))).code == 0:
             return True
-    return False
-
-
-def _write(repository: Repository, file: Path, commit: str) -> bool:
-    """Write a new ref as git lays it down, without starting git; tell whether that was possible."""
-    if (repository.git_dir / "reftable").is_dir() or file.exists():
-        return False
-    owner, lock = repository.owner, file.with_name(f"{file.name}.lock")
-    for _ in range(TRIES):  # git removes empty folders
-        try:
-            for folder in (file.parent.parent, file.parent):
-                if not folder.is_dir():
-                    folder.mkdir(exist_ok=True)
-                    if owner:
-                        os.chown(folder, owner.uid, owner.gid)
-            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return False
-        with os.fdopen(descriptor, "w") as written:
-            written.write(f"{commit}\n")
-            written.flush()
-            os.fsync(descriptor)
-            if owner:
-                os.fchown(descriptor, owner.uid, owner.gid)
-        lock.rename(file)
-        return True
     return False

@@ -6,81 +6,30 @@ import asyncio
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import re
 import secrets
 import shutil
 import time
-import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from corral.model.errors import GitTrouble, OutOfResources
+from corral.world.git.made_objects import GitObject, pack_objects, write_durably, write_pack
 from corral.world.git.pack_index import Objects, measure_trees, names_of, read_pack
 from corral.world.git.repository import Repository
 
-KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
-MOST_BYTES = 8 << 20  #: of loose objects, unpacked; git packs more
 LEFTOVER_MARK = b"corral takes this in\n"  #: in the .keep of a pack
 TRIES = 20
+LOOK_SECONDS = 10.0  #: how often to look for what killed processes left
+PACK_FILES = (".pack", ".idx")  #: the index last: by it git sees the pack
+_looked: dict[Path, float] = {}
 MOST_PACKS = 32  #: small packs; git itself folds at 50, when a user's command ends
 FOLDED_BYTES = 64 << 20  #: of the packs that are folded at a time; larger ones stay as they are
 STALE_SECONDS = 12 * 3600.0  #: git too takes an older lock of a gc for one that was left
 IN_USE = (".keep", ".promisor", ".bitmap", ".mtimes")  #: beside a pack that is not to be touched
-
-
-def write_pack(folder: Path, loose: Sequence[Path]) -> bool:
-    """Pack loose objects into `folder`; return False, with nothing written, where that is better left to git."""
-    width = len(loose[0].parent.name + loose[0].name) // 2
-    pack, rows, total = bytearray(b"PACK" + (2).to_bytes(4) + len(loose).to_bytes(4)), list[tuple[bytes, int, int]](), 0
-    for file in loose:
-        whole = zlib.decompressobj()
-        content = whole.decompress(file.read_bytes(), MOST_BYTES)
-        total += len(content)
-        if whole.unconsumed_tail or not whole.eof or total > MOST_BYTES:
-            return False
-        head, _, body = content.partition(b"\0")
-        entry = _head(KINDS[head.split(b" ")[0]], len(body)) + zlib.compress(body)
-        rows.append((bytes.fromhex(file.parent.name + file.name), zlib.crc32(entry), len(pack)))
-        pack += entry
-    checksum = _digest(pack, width)
-    _write(folder / f"pack-{checksum.hex()}.pack", bytes(pack) + checksum)
-    _write(folder / f"pack-{checksum.hex()}.idx", _index(sorted(rows), checksum))
-    return True
-
-
-def _head(kind: int, size: int) -> bytes:
-    """Return how an entry of a pack begins: its kind and size."""
-    head, rest = [kind << 4 | size & 15], size >> 4
-    while rest:
-        head[-1] |= 0x80
-        head.append(rest & 0x7F)
-        rest >>= 7
-    return bytes(head)
-
-
-def _index(rows: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
-    """Return the index of a pack, version 2: counts by first byte, names, check sums, places."""
-    counts = [sum(name[0] <= byte for name, _, _ in rows) for byte in range(256)]
-    parts = [b"\xfftOc", (2).to_bytes(4), *(count.to_bytes(4) for count in counts), *(name for name, _, _ in rows)]
-    parts += [check.to_bytes(4) for _, check, _ in rows] + [place.to_bytes(4) for _, _, place in rows]
-    table = b"".join([*parts, checksum])
-    return table + _digest(table, len(checksum))
-
-
-def _digest(data: bytes | bytearray, width: int) -> bytes:
-    return (hashlib.sha1(data, usedforsecurity=False) if width == 20 else hashlib.sha256(data)).digest()
-
-
-def _write(file: Path, content: bytes) -> None:
-    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o444)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(descriptor)
 
 
 MOST_OBJECTS = 2_000_000  #: of one bundle; their ids are kept in memory
@@ -170,11 +119,12 @@ async def pack_up(repository: Repository, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def move_in(repository: Repository, folder: Path) -> Generator[None]:
+def move_in(repository: Repository, folder: Path) -> Generator[Path | None]:
     """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it.
 
     It gets a name of its own: a `git repack` that has seen a pack of this name drops it at its end, marked or not.
     """
+    target: Path | None = None
     with contextlib.ExitStack() as stack:
         for index in folder.glob("pack/*.idx"):
             name = f"pack-{secrets.token_hex((len(index.stem) - len('pack-')) // 2)}.idx"
@@ -187,7 +137,7 @@ def move_in(repository: Repository, folder: Path) -> Generator[None]:
                 source = index.with_suffix(suffix)
                 if source.exists():
                     source.rename(target.with_suffix(suffix))
-        yield
+        yield target
 
 
 @contextlib.contextmanager
@@ -213,6 +163,36 @@ def stage(repository: Repository) -> Generator[None]:
 
         with repository.write_apart(environment(folder), publish):
             yield
+
+
+@contextlib.contextmanager
+def add_objects(repository: Repository, objects: Iterable[GitObject]) -> Generator[Path]:
+    """Lay objects of ours into the repository as one pack, marked until a ref leads to them; lend its index.
+
+    They are written aside, where no git looks, and get their names when the disk has them. A process that is killed
+    meanwhile leaves what `remove_leftovers` removes.
+    """
+    place, name = repository.git_dir / "objects", secrets.token_hex(20)
+    _remove_leftovers_at_times(place)
+    folder = place / "pack"
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        _give(folder, repository)
+    with contextlib.ExitStack() as stack:
+        with leftover_folder(place) as aside:
+            for suffix, content in zip(PACK_FILES, pack_objects(objects), strict=True):
+                write_durably(aside / f"pack{suffix}", content)
+                _give(aside / f"pack{suffix}", repository)
+            _give(stack.enter_context(mark_leftover(folder / f"pack-{name}.keep")), repository)
+            for suffix in PACK_FILES:
+                (aside / f"pack{suffix}").rename(folder / f"pack-{name}{suffix}")
+        _settle(folder)
+        yield folder / f"pack-{name}.idx"
+
+
+def _give(path: Path, repository: Repository) -> None:
+    if repository.owner:
+        os.chown(path, repository.owner.uid, repository.owner.gid)
 
 
 @contextlib.contextmanager
@@ -252,6 +232,13 @@ def mark_leftover(file: Path) -> Generator[Path]:
     raise OSError(f"{file} cannot be made")
 
 
+def _remove_leftovers_at_times(objects: Path) -> None:
+    if time.monotonic() < _looked.get(objects, -LOOK_SECONDS) + LOOK_SECONDS:
+        return
+    _looked[objects] = time.monotonic()
+    remove_leftovers(objects)
+
+
 def remove_leftovers(objects: Path) -> None:
     """Remove what a corral left that was killed: nobody holds it."""
     for place in objects.glob("corral-*"):
@@ -282,7 +269,7 @@ def _open_locked(path: Path, flags: int, how: int) -> int | None:
         if (there.st_dev, there.st_ino) == (about.st_dev, about.st_ino):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
-        pass
+        pass  # another process has the lock, or removed the file: the descriptor is closed below
     except OSError:  # a disk without such locks: nothing is taken for left there
         if not how & fcntl.LOCK_NB:
             return descriptor
@@ -329,7 +316,10 @@ async def fold(repository: Repository) -> None:
 def _small(folder: Path) -> Sequence[Pack]:
     """Return the smallest packs, as many as can be folded at a time; none where a table of all packs names them."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        sizes = {entry.name: entry.stat().st_size for entry in entries}
+        listed = list(entries)
+        if sum(entry.name.endswith(".idx") for entry in listed) <= MOST_PACKS:
+            return ()
+        sizes = {entry.name: entry.stat().st_size for entry in listed}
         if "multi-pack-index" in sizes:
             return ()  # the user has git maintain the packs
         packs: list[Pack] = []
@@ -348,7 +338,7 @@ def _small(folder: Path) -> Sequence[Pack]:
 
 
 def _remove(index: Path) -> None:
-    """Remove a pack whose objects are in another one, unless somebody has marked it."""
+    """Remove a pack whose objects are in another one, unless someone has marked it."""
     if not index.with_suffix(".keep").exists():
         for suffix in (".idx", ".pack", ".rev"):  # the index first: by it git sees the pack
             index.with_suffix(suffix).unlink(missing_ok=True)

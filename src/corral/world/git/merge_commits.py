@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from corral.model.errors import GitTrouble
 from corral.model.merge import Conflict
-from corral.world.git.repository import Repository, version
+from corral.world.git.repository import Repository
 from corral.world.workspace.checkout import WHO
 
 #: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
 PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
 #: The beginning of a section that can name one, or that can name a file which does.
 MAY_NAME = re.compile(rb"\[\s*(?:merge|filter|include)", re.IGNORECASE)
-MOST_AT_ONCE = 4
 REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 #: What is said of commits. `git show` would fail on a .gitmodules in the checkout that is not well formed.
 ABOUT = ("rev-list", "--no-walk", "--no-commit-header")
@@ -140,7 +137,7 @@ def _conflict(path: str, stages: dict[int, tuple[str, str]], words: dict[str, li
 async def commit_tree(
     repository: Repository, tree: str, parents: Sequence[str], message: str, by: tuple[str, str] | None = None
 ) -> str:
-    """Make a commit: of a person, now; or of ours, dated like its newest parent, so that it is the same every time."""
+    """Make a commit: of a user, now; or of ours, dated like its newest parent, so that it is the same every time."""
     who = _identity_environment(*by) if by else {**WHO, **await _dates(repository, parents)}
     words = [word for parent in parents for word in ("-p", parent)]
     made = await repository.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode(errors="replace"), env=who)
@@ -205,7 +202,7 @@ async def _between(repository: Repository, before: Sequence[str], head: str, env
 
 
 async def combine_marked(repository: Repository, commits: Sequence[str], message: str) -> CombinedCommit:
-    """Merge several commits as `combine` does, but go on over conflicts: their places carry marks, for an agent."""
+    """Merge several commits as `combine` does, but go past conflicts: their places carry marks, for an agent."""
     heads = await _heads(repository, commits)
     env = await neutral_environment(repository)
     sum_so_far = heads[0]
@@ -283,7 +280,7 @@ async def only_adds(repository: Repository, before: str, after: str) -> bool:
 
 
 async def is_on_user_branch(repository: Repository, commit: str) -> bool:
-    """Tell whether a branch of the person's has a commit in its history."""
+    """Tell whether a branch of the user's has a commit in its history."""
     words = ("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads", "refs/remotes")
     return any(not name.startswith("refs/heads/corral/") for name in (await repository.text(*words)).split())
 
@@ -314,40 +311,3 @@ async def contains(repository: Repository, branch: str, commit: str, env: Mappin
         return True
     merged = await merge_trees(repository, branch, commit, env)
     return not merged.conflicts and merged.tree == await repository.tree_of(branch)
-
-
-async def merge_pairs(
-    repository: Repository, pairs: Sequence[tuple[str, str]], env: Mapping[str, str]
-) -> list[tuple[str, ...]]:
-    """Return the paths in conflict for many pairs of commits; a few gits share them."""
-    parts = min(os.cpu_count() or 1, MOST_AT_ONCE, 1 + len(pairs) // 8)
-    told = await asyncio.gather(*(_merge_pairs(repository, pairs[place::parts], env) for place in range(parts)))
-    return [told[place % parts][place // parts] for place in range(len(pairs))]
-
-
-async def _merge_pairs(
-    repository: Repository, pairs: Sequence[tuple[str, str]], env: Mapping[str, str]
-) -> list[tuple[str, ...]]:
-    if not pairs:
-        return []
-    if await version() < (2, 39):  # it takes one pair at a time
-        merged = [await merge_trees(repository, *pair, env) for pair in pairs]
-        return [tuple(conflict.path for conflict in each.conflicts) for each in merged]
-    lines = "".join(f"{one} {other}\n" for one, other in pairs)
-    words = ("merge-tree", "--write-tree", "--allow-unrelated-histories", "--name-only", "--no-messages", "--stdin")
-    finished = await repository.git(*words, stdin=lines.encode(), env=env)
-    return list(_read_pairs(finished.out.decode(errors="surrogateescape").split("\0")))
-
-
-def _read_pairs(parts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Read for each pair: whether it is clean, its tree, the names in conflict; an empty part ends it."""
-    place = 0
-    while place + 1 < len(parts):
-        clean = parts[place].strip() == "1"
-        names: list[str] = []
-        place += 2
-        while place < len(parts) and parts[place]:
-            names.append(parts[place])
-            place += 1
-        place += 1
-        yield () if clean else tuple(dict.fromkeys(names))

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from corral.model.errors import BadRequest, GitTrouble
 from corral.world import machine_limits
-from corral.world.git.repository import PLAIN_DIFF, Repository, age, empty_tree, trouble
+from corral.world.git.command import age, trouble
+from corral.world.git.repository import PLAIN_DIFF, Repository, empty_tree
 from corral.world.process import Owner
 from corral.world.workspace.checkout import WHO, remove
 
@@ -24,11 +25,11 @@ QUIET_SECONDS = 3.0  #: for which another git is waited for
 
 
 class BranchMoved(GitTrouble):
-    """The ref is not where it was: somebody else moved it meanwhile."""
+    """The ref is not where it was: someone else moved it meanwhile."""
 
 
 class UnfinishedMove(GitTrouble):
-    """Files could neither follow nor go back: whoever comes next can end it."""
+    """Files could neither follow nor go back: the next process can end it."""
 
 
 class Checkout(Struct, frozen=True):
@@ -62,7 +63,7 @@ async def move_ref(repository: Repository, ref: str, before: str | None, after: 
     finished = await repository.git(*words, env=WHO, fine=(0, 1, 128))
     if finished.code != 0:
         if await repository.commit_of(ref) != before:
-            raise BranchMoved(f"{ref} was moved by somebody else meanwhile")
+            raise BranchMoved(f"{ref} was moved by someone else meanwhile")
         raise trouble("update-ref", finished)
 
 
@@ -97,7 +98,7 @@ async def _head(repository: Repository) -> str:
 
 
 async def unfinished_work(repository: Repository, ref: str) -> str | None:
-    """Return what a person has begun with this branch and not ended, in words."""
+    """Return what a user has begun with this branch and not ended, in words."""
     git_dirs = [repository.git_dir, *(repository.git_dir / "worktrees").glob("*")]
     for git_dir in git_dirs:
         for name in ("rebase-merge", "rebase-apply"):
@@ -108,7 +109,7 @@ async def unfinished_work(repository: Repository, ref: str) -> str | None:
 
 
 async def wait_until_quiet(checkout: Checkout) -> None:
-    """Wait a moment for a git that is at work in a checkout: a person's own is over soon."""
+    """Wait a moment for a git that is at work in a checkout: a user's own is over soon."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(QUIET_SECONDS):
             while checkout.lock.exists() and not _is_ours(checkout.lock):  # noqa: ASYNC110 -- git tells nobody
@@ -119,12 +120,12 @@ async def wait_until_quiet(checkout: Checkout) -> None:
 def hold_index(checkout: Checkout) -> Generator[None]:
     """Keep every other git from the index while files follow, and lay a copy of it at hand."""
     owner = checkout.repository.owner
-    if _is_ours(checkout.lock):  # left by one of us that died; whoever calls holds the merge lock
+    if _is_ours(checkout.lock):  # left by one of us that died; the caller has the merge lock
         checkout.lock.unlink()
     mark = checkout.index.with_name(checkout.index.name + ".corral.mark")
     try:
         mark.write_bytes(OURS)
-        os.link(mark, checkout.lock)  # never half written: an empty lock would be somebody else's
+        os.link(mark, checkout.lock)  # never half written: an empty lock would be someone else's
     except FileExistsError:
         way = f"{checkout.lock} is in the way{age(checkout.lock)}"
         raise BadRequest(
@@ -236,7 +237,7 @@ def adopt(checkout: Checkout) -> None:
 
 
 async def end_following(checkout: Checkout, before: str | None, after: str | None, env: Mapping[str, str]) -> None:
-    """End what was cut off in the middle; a file that is neither the old nor the new one is somebody's."""
+    """End what was cut off in the middle; a file that is neither the old nor the new one is someone's."""
     like = before or after or ""
     old, new = before or empty_tree(like), after or empty_tree(like)
     git, with_index = checkout.repository.git, index_environment(checkout, env)

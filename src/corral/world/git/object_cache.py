@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from corral.model.errors import GitTrouble
 from corral.world import machine_limits, process, process_identity
-from corral.world.git.limits import LARGE, GitLimits, confine_git, is_over_limit, walk_mb
-from corral.world.git.repository import ENV, SAFE, Repository, object_folders
+from corral.world.git.command import ENV, LARGE, SAFE, GitLimits, confine_git, is_over_limit, walk_mb
+from corral.world.git.repository import Repository, object_folders
 from corral.world.locks import hold_lock
 from corral.world.process import ProcessResult, ProcessStart
 
@@ -67,7 +67,7 @@ async def lend(
     for made in (folder, folder / "pack"):
         made.mkdir(mode=0o755, parents=True, exist_ok=True)
         made.chmod(0o755)  # whatever the umask: the agent may be another user
-    place = cache / _name(repository.git_dir)
+    place = cache / name_of(repository.git_dir)
     boundary: set[str] = set()
     for commit in dict.fromkeys(commits):
         entry = place / (commit + _form(repository.git_dir))
@@ -87,7 +87,7 @@ async def lend(
 
 def forget(repository: Repository, commit: str, cache: Path) -> None:
     """Remove the folder of a base that proved to be no good; it is made again when it is needed."""
-    entry = cache / _name(repository.git_dir) / (commit + _form(repository.git_dir))
+    entry = cache / name_of(repository.git_dir) / (commit + _form(repository.git_dir))
     shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -219,7 +219,8 @@ def _lay(git_dir: Path, repository: Repository, commit: str, boundary: str) -> N
         (git_dir / SHALLOW).write_text(boundary)
 
 
-def _name(git_dir: Path) -> str:
+def name_of(git_dir: Path) -> str:
+    """Return the name of a repository's folder in the state folder."""
     name = git_dir.parent.name if git_dir.name == ".git" else git_dir.name
     short = os.fsdecode(os.fsencode(name)[:100])  # bytes count: a name has 255 at most
     return f"{short}-{hashlib.sha256(os.fsencode(git_dir)).hexdigest()[:12]}"
@@ -282,7 +283,7 @@ def _link_files(entry: Path, layers: Sequence[Layer], folder: Path) -> None:
         try:
             os.link(entry / name, folder / name)
         except FileExistsError:
-            pass
+            pass  # the same content by the same name
         except FileNotFoundError:
             raise
         except OSError:  # a file system without links, or too many of one

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from corral.model.errors import GitTrouble
+from corral.world.git import commit_heads
 from corral.world.git.repository import Repository
 
 COMMIT, TREE = 1, 2  #: kinds of objects in a pack
@@ -195,6 +196,7 @@ class _Reader:
             if head.count(b"\nparent ") > MOST_PARENTS:
                 raise GitTrouble(f"its work holds a commit with more than {MOST_PARENTS} parents: {name}")
             self.roots.add(head[5:].partition(b"\n")[0].decode(errors="replace"))
+            commit_heads.remember(name, content)
             return
         if kind != "tree":
             raise GitTrouble(f"its work names {name} as a folder, which is a {kind}")
@@ -221,7 +223,7 @@ class _Reader:
             folder.below[name] = times + 1, max(longest, length + 1)
         return folder
 
-    def named(self) -> set[str]:
+    def missing_trees(self) -> set[str]:
         """Return the trees that others name and that were not read yet."""
         return {name for folder in self.folders.values() for name in folder.below} - self.folders.keys()
 
@@ -251,7 +253,7 @@ async def measure_trees(repository: Repository, near: Repository, objects: Objec
 async def _read_sizes(near: Repository, names: Iterable[str], reader: _Reader) -> None:
     """Read objects, and all trees in them; git is started once, except where some may have to be fetched yet."""
     await _read_trees(near, names, reader)
-    if reader.deep or not (trees := reader.named()):
+    if reader.deep or not (trees := reader.missing_trees()):
         return
     words = ("rev-list", "--objects", "--no-object-names", "--filter=blob:none", "--missing=allow-any", "--stdin")
     listed = await near.git(*words, stdin="".join(f"{name}\n" for name in sorted(trees)).encode())

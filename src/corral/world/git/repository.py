@@ -6,63 +6,36 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import re
-import shlex
 import tempfile
-import time
-import zlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from corral.model.errors import BadRequest, CorralError, GitTrouble, OutOfResources
-from corral.world import machine_limits, process
-from corral.world.git.limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confine_git, is_over_limit, limits_of
+from corral.world import process
+from corral.world.git import commit_heads
+from corral.world.git.command import (
+    ENV,
+    HARMLESS,
+    LARGE,
+    SAFE,
+    STREAMED,
+    WALKS,
+    GitLimits,
+    OverLimit,
+    command_of,
+    limits_of,
+    run_git,
+)
 from corral.world.process import Owner, ProcessResult, ProcessStart
 
-OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
 EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
-ENV = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
-    "HOME": "/nonexistent",
-    "LC_ALL": "C.UTF-8",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_EDITOR": "true",
-}
-#: A repository's own settings may name programs; none of them is to run.
-SAFE = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-    "-c", "core.quotePath=false", "-c", "protocol.allow=never", "-c", "protocol.file.allow=always",
-    "-c", "commit.gpgSign=false", "-c", "diff.external=",
-)  # fmt: skip
-
-
-#: What `git fsck` only warns of. What it calls an error is refused: one such commit would break the user's `git fsck`.
-HARMLESS = ("zeroPaddedFilemode", "nulInCommit")
-MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 BY_IDS = "ids:"  #: before a hash of a change that names files by the ids of their contents
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-
-
-#: What git says of a lock file that is there already, of a ref, an index or settings.
-LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
-
-
-#: What git says of an object that is not as it should be.
-FINDING = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^\n]*)")
-
-
-class BadSubmodules(GitTrouble):
-    """A .gitmodules that git refuses."""
 
 
 class DiffSummary(Struct, frozen=True):
@@ -82,31 +55,6 @@ class ChangedBlob(Struct, frozen=True):
     after: str | None
     mode: str | None
     old_mode: str | None = None
-
-
-_known: list[tuple[int, ...]] = []
-
-
-async def version() -> tuple[int, ...]:
-    """Return git's version, or say that it is missing or too old; asked once."""
-    if not _known:
-        _known.append(await _version())
-    return _known[0]
-
-
-async def _version() -> tuple[int, ...]:
-    try:
-        finished = await process.run(ProcessStart(argv=["git", "version"], env=ENV))
-    except OutOfResources:
-        raise
-    except CorralError as error:
-        raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
-    match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
-    found = [int(part or 0) for part in match.groups()] if match else [0]
-    if found < list(OLDEST):
-        have, need = ".".join(map(str, found)), ".".join(map(str, OLDEST))
-        raise BadRequest(f"git {have} is too old", hint=f"corral needs git {need} or later")
-    return tuple(found)
 
 
 class Repository:
@@ -159,7 +107,7 @@ class Repository:
     ) -> ProcessResult:
         """Run git in this repository; a code that is not `fine` is an error with git's words."""
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
-        command = _command(arguments)
+        command = command_of(arguments)
         large = LARGE if command in STREAMED else ()
         start = ProcessStart(
             argv=["git", *SAFE, *large, *place, *arguments],
@@ -181,7 +129,7 @@ class Repository:
         return await self.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", fine=(0, 1, 128)) or None
 
     async def tree_of(self, commit: str) -> str:
-        return loose_tree(self.git_dir, commit) or await self.text("rev-parse", f"{commit}^{{tree}}")
+        return commit_heads.tree_of(self.git_dir, commit) or await self.text("rev-parse", f"{commit}^{{tree}}")
 
     async def branch(self) -> str | None:
         """Return the branch that is checked out, or None when none is."""
@@ -271,7 +219,7 @@ class Repository:
         return [row.split()[2] for row in rows.splitlines() if row.endswith((".gitmodules", '.gitmodules"'))]
 
     async def index_pack(self, file: Path, start: int, env: Mapping[str, str], known: Sequence[str] = ()) -> None:
-        """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole.
+        """Take in the objects of a file from an offset on; refuse them all if one is bad or is not whole.
 
         `known` are objects that may be as they are.
         """
@@ -295,11 +243,11 @@ class Repository:
             await run_git(begin, "index-pack", GitLimits())
 
     async def identity(self) -> tuple[str, str]:
-        """Return the name and address that commits carry here, as the person set them."""
+        """Return the name and address that commits carry here, as the user set them."""
         if self._identity:
             return self._identity
-        person = {name: value for name in ("HOME", "XDG_CONFIG_HOME") if (value := os.environ.get(name))}
-        env = {**ENV, **person}
+        home = {name: value for name in ("HOME", "XDG_CONFIG_HOME") if (value := os.environ.get(name))}
+        env = {**ENV, **home}
         del env["GIT_CONFIG_GLOBAL"], env["GIT_CONFIG_NOSYSTEM"]
         start = ProcessStart(
             argv=["git", *SAFE, "config", "--get-regexp", r"^user\.(name|email)$"], env=env, cwd=str(self.folder)
@@ -313,73 +261,6 @@ class Repository:
         return self._identity
 
 
-def _command(arguments: Sequence[str]) -> str:
-    """Return which of git's commands these words start; settings may stand before it."""
-    words = iter(arguments)
-    for word in words:
-        if word == "-c":
-            next(words, None)
-        elif not word.startswith("-"):
-            return word
-    return ""
-
-
-async def run_git(
-    start: ProcessStart,
-    command: str,
-    limits: GitLimits | None,
-    fine: Sequence[int] = (0,),
-    talk: tuple[Callable[[bytes], object] | None, asyncio.Queue[bytes | None] | None] = (None, None),
-) -> ProcessResult:
-    """Run git to its end; with limits where it reads what an agent wrote."""
-    sink, more = talk
-    if limits is None:
-        ended = await process.run(start, sink=sink, more=more)
-    else:
-        try:
-            ended = await process.run(confine_git(start, limits), timeout=limits.seconds, sink=sink, more=more)
-        except process.TooSlow:
-            raise GitTrouble(f"git {command} did not end within {limits.seconds:.0f} s: the work is too much") from None
-    if ended.code not in fine:
-        raise trouble(command, ended, limits)
-    return ended
-
-
-def trouble(command: str, finished: ProcessResult, limits: GitLimits | None = None) -> GitTrouble:
-    """Return what git's words mean, with a hint for what a user can do about it."""
-    words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
-    if locked_by := LOCKED.search(words):
-        lock = Path(locked_by[1])
-        return GitTrouble(
-            f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
-            hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
-        )
-    if limits and is_over_limit(finished.code, words):
-        return limits.over_limit_error(command)
-    if "gitmodules" in words:
-        part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
-        return BadSubmodules(
-            f"its .gitmodules has a submodule whose {part or 'entry'} git refuses: it could write or run elsewhere",
-            hint="names must not hold .., urls and paths must not start with a dash, and no entry may name a command",
-        )
-    if finding := FINDING.search(words):
-        return GitTrouble(f"its work holds an object that `git fsck` calls broken: {finding[1]}: {finding[2]}")
-    full = machine_limits.is_disk_full(words)
-    return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
-
-
-def age(file: Path) -> str:
-    """Return how long ago a file was made, in words; empty where it is gone."""
-    try:
-        seconds = max(0.0, time.time() - file.stat().st_mtime)
-    except OSError:
-        return ""
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f", {seconds / size:.0f} {unit} old"
-    return f", {seconds:.0f} seconds old"
-
-
 def _change(numbers: bytes) -> DiffSummary:
     files: list[str] = []
     lines: list[tuple[int, int]] = []
@@ -389,92 +270,6 @@ def _change(numbers: bytes) -> DiffSummary:
             files.append(name.decode(errors="replace"))
             lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
     return DiffSummary(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
-
-
-def loose_tree(git_dir: Path, commit: str) -> str | None:
-    """Read the tree of a commit that lies as a file of its own; None where it does not: then git is to be asked."""
-    whole = _loose_commit(git_dir, commit)
-    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
-    return told[1].decode() if told else None
-
-
-def loose_parents(git_dir: Path, commit: str) -> list[str]:
-    """Read the parents of a commit that lies as a file of its own; none where it does not."""
-    head = _loose_commit(git_dir, commit).partition(b"\n\n")[0]
-    return [line.split()[1].decode() for line in head.split(b"\n") if line.startswith(b"parent ")]
-
-
-def _loose_commit(git_dir: Path, commit: str) -> bytes:
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):
-        return b""
-    try:
-        packed = (git_dir / "objects" / commit[:2] / commit[2:]).read_bytes()
-        whole = zlib.decompressobj().decompress(packed, MOST_COMMIT)
-    except (OSError, zlib.error):
-        return b""
-    found = hashlib.sha1(whole, usedforsecurity=False) if len(commit) == 40 else hashlib.sha256(whole)
-    return whole if found.hexdigest() == commit else b""
-
-
-class DiscoveredRepository(Struct, frozen=True):
-    """A repository and where its HEAD stands."""
-
-    repository: Repository
-    head: str | None  #: None: no commit yet
-    branch: str | None  #: None: detached
-
-
-async def discover(folder: Path) -> DiscoveredRepository | None:
-    """Return the repository that holds `folder`, or None where there is none."""
-    probe = Repository(folder, folder)
-    asked = (
-        "--is-bare-repository",
-        "--git-common-dir",
-        "HEAD^{commit}",
-        "--symbolic-full-name",
-        "HEAD",
-        "--show-toplevel",
-    )
-    finished = await probe.git("rev-parse", *asked, fine=(0, 128))
-    lines = finished.out.decode(errors="replace").splitlines()
-    if finished.code == 0 and len(lines) == 5:
-        repository = Repository(Path(lines[4]), (folder / lines[1]).resolve())
-        branch = lines[3].removeprefix("refs/heads/") if lines[3].startswith("refs/heads/") else None
-        return DiscoveredRepository(repository, lines[2], branch)
-    words = finished.err.decode(errors="replace").strip()
-    if "dubious ownership" in words:
-        raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
-    if len(lines) < 2:
-        if "not a git repository" in words and not any(
-            (place / ".git").exists() for place in (folder, *folder.parents)
-        ):
-            return None
-        raise BadRequest(f"{folder}: {words}", hint="is the repository whole? try `git status` there")
-    # No commit yet, or no work tree: ask step by step.
-    git_dir = (folder / lines[1]).resolve()
-    top = await probe.text("rev-parse", "--show-toplevel", fine=(0, 128))
-    repository = Repository(Path(top), git_dir) if top else Repository(git_dir, git_dir)
-    return DiscoveredRepository(repository, await repository.commit_of("HEAD"), await repository.branch())
-
-
-def top_folder(folder: Path) -> Path:
-    """Return the top of the checkout that holds `folder`, or the folder itself outside of a repository."""
-    here = folder.resolve()
-    return next((place for place in (here, *here.parents) if (place / ".git").exists()), here)
-
-
-def git_dir_of(folder: Path) -> Path | None:
-    """Return the git folder of the repository that holds `folder`, found without starting git."""
-    here = folder.resolve()
-    for place in (here, *here.parents):
-        link = place / ".git"
-        if link.is_dir():
-            return link.resolve()
-        if link.is_file():  # a linked worktree, or a submodule
-            own = (place / link.read_text(errors="replace").removeprefix("gitdir:").strip()).resolve()
-            common = own / "commondir"
-            return (own / common.read_text().strip()).resolve() if common.is_file() else own
-    return None
 
 
 def empty_tree(like: str) -> str:

@@ -1,6 +1,14 @@
 # Prepare a work tree that an agent left for git: what git would wait for, cannot read or cannot store goes first.
 # usage: tidy EXCLUDE LEFT           paths that are left out are listed in the file LEFT
 MOST_FILE_KB=2097152
+# Look once for anything that needs care here: most work needs none, and then nothing more is looked for.
+# usage: is_odd            true where `tidy`, `unnest` or `unlock` may have something to do
+is_odd() {
+    find . \( -type d ! -perm -700 -prune -o -type p -o -type s -o -type b -o -type c -o \
+        \( -perm -4000 -o -perm -2000 \) ! -type l -o -type f -size +${MOST_FILE_KB}k -o \
+        -name .git ! -path ./.git -o -path './.git/*.lock' \) -print 2>/dev/null | { read -r _; }
+}
+
 tidy() {
     exclude=$1 left=$2
     # Folders without the rights of their owner: `find` could not enter them, and git could not write its objects.

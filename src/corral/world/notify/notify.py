@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
+
+from msgspec import Struct
 
 from corral.config.files import NOTIFIERS, channels
 from corral.config.settings import NotifySettings
@@ -28,17 +30,43 @@ class NotificationChannel(Protocol):
         ...
 
 
-async def notify(entry: Entry, ways: NotifySettings) -> list[str]:
+@runtime_checkable
+class AnsweringChannel(NotificationChannel, Protocol):
+    """A channel whose notice can be answered."""
+
+    async def send_answerable(self, entry: Entry, setting: str, answers: AnswerWays) -> str:
+        """Tell the user, with buttons or links where the settings allow answers; return what went wrong."""
+        ...
+
+
+class AnswerWays(Struct, frozen=True, kw_only=True):
+    """What a channel needs to let the user answer: signed codes, and who may use them."""
+
+    settings: NotifySettings
+    codes: tuple[str, ...]  #: one for each choice
+    open_code: str  #: for any choice, or any words
+
+    def link(self, code: str) -> str:
+        """Return the address that answers with a code; none where the server cannot be reached from outside."""
+        return f"{self.settings.answer_url.rstrip('/')}/answer?code={code}" if self.settings.answer_url else ""
+
+
+async def notify(entry: Entry, ways: NotifySettings, answers: AnswerWays | None = None) -> list[str]:
     """Try every channel; return what did not work, in words. None of it can hold up a run for long."""
     own = {"bell": ways.bell, "desktop": ways.desktop, "command": ways.command, "webhook": ways.webhook}
     wanted: dict[str, bool | str | None] = {**own, **ways.others}
-    troubles = await asyncio.gather(*(_send(name, entry, setting) for name, setting in wanted.items() if setting))
+    troubles = await asyncio.gather(
+        *(_send(name, entry, setting, answers) for name, setting in wanted.items() if setting)
+    )
     return [f"[notify] {trouble}" for trouble in troubles if trouble]
 
 
-async def _send(name: str, entry: Entry, setting: bool | str) -> str:  # noqa: FBT001 -- as settings have it
+async def _send(name: str, entry: Entry, setting: bool | str, answers: AnswerWays | None) -> str:  # noqa: FBT001 -- as settings have it
+    channel, said = _channel(name), "" if setting is True else str(setting)
     try:
-        return await _channel(name).send(entry, "" if setting is True else str(setting))
+        if answers and isinstance(channel, AnsweringChannel):
+            return await channel.send_answerable(entry, said, answers)
+        return await channel.send(entry, said)
     except Exception as error:  # noqa: BLE001 -- a channel, perhaps of others, must not end a run
         return f"{name}: {type(error).__name__}"
 

@@ -21,6 +21,7 @@ from corral.world.proxy.listener import (
     ProxyEndpoint,
     ProxyListener,
     RequestRefused,
+    together,
 )
 from corral.world.proxy.secret import SecretValue
 
@@ -86,15 +87,7 @@ async def tunnel(client: Peer, upstream: Peer, check: Check | None, idle_seconds
                 await _git_request(ahead, upstream, check, answer)
             await _pump(ahead, upstream, alive)
 
-        tasks = [asyncio.create_task(there()), asyncio.create_task(_pump(answer, client, alive))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await together(there(), _pump(answer, client, alive), until=asyncio.FIRST_EXCEPTION)
 
 
 async def _pump(source: _Source, target: Peer, alive: Callable[[], None]) -> None:
@@ -173,13 +166,13 @@ class Egress(ProxyEndpoint):
         self,
         listener: socket.socket,
         rule: Rule,
-        told: OnDecision,
+        on_decision: OnDecision,
         *,
         dialer: Dialer | None = None,
         limits: ConnectionLimits | None = None,
         token: SecretValue | None = None,
     ) -> None:
-        self._rule, self._report = rule, _Once(told)
+        self._rule, self._report = rule, _Once(on_decision)
         self._limits = limits or ConnectionLimits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self._token = token
@@ -226,7 +219,7 @@ class Egress(ProxyEndpoint):
         client.answered = True
         await client.send(b"HTTP/1.1 200 Connected\r\n\r\n")
         try:
-            # Behind an address any name may stand; who listed it meant the machine.
+            # Behind an address any name may be; who listed it meant the machine.
             check = None if _is_address(host) else host.__eq__
             await tunnel(client, upstream, check, self._limits.idle_seconds)
         except WrongServer as wrong:
@@ -258,10 +251,10 @@ class Egress(ProxyEndpoint):
 
 
 class _Once:
-    """Tells each decision about a host once, and stops where somebody makes names up."""
+    """Tells each decision about a host once, and stops where someone makes names up."""
 
-    def __init__(self, told: OnDecision) -> None:
-        self._report = told
+    def __init__(self, on_decision: OnDecision) -> None:
+        self._report = on_decision
         self._known: set[tuple[str, int, str]] = set()
 
     def __call__(self, host: str, port: int, why: str) -> None:
@@ -269,7 +262,7 @@ class _Once:
             return
         self._known.add((host, port, why))
         if len(self._known) > MOST_REPORTED:
-            host, port, why = "*", 0, f"more than {MOST_REPORTED} hosts were asked for: no more are told"
+            host, port, why = "*", 0, f"more than {MOST_REPORTED} hosts were asked for: no more are reported"
         self._report(host, port, not why, why)
 
 

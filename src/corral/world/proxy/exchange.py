@@ -23,7 +23,7 @@ class AnswerFilter:
         """Note that the other side's connection failed before it answered."""
 
     def head(self, response: HttpResponse) -> tuple[str, list[tuple[str, str]]]:
-        """Return the reason and the fields that go on."""
+        """Return the reason and the fields to pass on."""
         return response.reason, http1.end_to_end_fields(response.fields)
 
     def piece(self, data: bytes) -> bytes:

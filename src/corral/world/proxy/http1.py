@@ -73,7 +73,7 @@ def words(fields: Fields, name: str) -> list[str]:
 
 
 def end_to_end_fields(fields: Fields, *, but: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Return the fields that go on to the next; the length of a body is said anew."""
+    """Return the fields to pass on; the length of a body is said anew."""
     dropped = {*HOP_BY_HOP, *words(fields, "connection"), "content-length", *but}
     return [(name, value) for name, value in fields if name.lower() not in dropped]
 
@@ -126,7 +126,7 @@ def _fields(lines: Sequence[str], status: int) -> list[tuple[str, str]]:
     fields: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")
-        # A name with a blank behind it, and a line that goes on in the next, are read differently by different servers.
+        # A name with a blank behind it, and a line that is continued, are read differently by different servers.
         if not colon or not TOKEN.fullmatch(name) or not VALUE.fullmatch(value):
             raise MalformedMessage(status, "a field that is none")
         fields.append((name, value.strip(" \t")))

@@ -182,11 +182,11 @@ class ProxyListener:
             await client.refuse(502, f"{self._gateway}: {error.strerror or type(error).__name__}")
 
 
-async def together(*works: Coroutine[Any, Any, None]) -> None:
-    """Do several things at once until the first is over or fails; then the others end too."""
+async def together(*works: Coroutine[Any, Any, None], until: str = asyncio.FIRST_COMPLETED) -> None:
+    """Do several things at once until the first is over, or all are, or one fails; then the others end too."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=until)
         for task in done:
             task.result()
     finally:
@@ -252,7 +252,7 @@ class Forward:
                 both.create_task(_copy(reader, back))
                 both.create_task(_copy(there, writer))
         except* OSError:
-            pass  # one side is gone, and with it the other's reason to go on: the group has ended both
+            pass  # one side is gone, and with it the other's reason to continue: the group has ended both
         finally:
             back.close()
 
@@ -363,8 +363,8 @@ def _framing_fields(body: bytes, *, stays: bool) -> list[tuple[str, str]]:
     return [("Content-Length", str(len(body))), ("Connection", "keep-alive" if stays else "close")]
 
 
-def _encode_answer(told: bytes | None, *, stays: bool) -> bytes:
-    fields = _framing_fields(told or b"", stays=stays)
-    if told is None:
+def _encode_answer(body: bytes | None, *, stays: bool) -> bytes:
+    fields = _framing_fields(body or b"", stays=stays)
+    if body is None:
         return http1.encode("HTTP/1.1 202 Accepted", fields)
-    return http1.encode("HTTP/1.1 200 OK", [("Content-Type", "application/json"), *fields]) + told
+    return http1.encode("HTTP/1.1 200 OK", [("Content-Type", "application/json"), *fields]) + body

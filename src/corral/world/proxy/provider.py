@@ -79,7 +79,7 @@ class RequestLimiter(Protocol):
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """A key, what stands for it in the box, and where in a request it may stand."""
+    """A key, what stands for it in the box, and where in a request it may be."""
 
     real: SecretValue
     placeholder: str  #: not to be guessed where others than the box can reach the socket
@@ -121,7 +121,7 @@ def _ascii(host: str) -> str:
 
 
 def _context(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()  # it heeds SSL_CERT_FILE
+    context = ssl.create_default_context()  # it reads SSL_CERT_FILE
     if ca_file:
         try:
             context.load_verify_locations(cafile=ca_file)
@@ -213,7 +213,7 @@ class ProviderProxy(ProxyEndpoint):
         if hop:
             peer = await self._dialer.connect_over(hop, to.host, to.port, tunnel=True)
         else:
-            peer = await self._dialer.connect(to.host, to.port, lambda _: None)  # the person named it
+            peer = await self._dialer.connect(to.host, to.port, lambda _: None)  # the user named it
         if to.context:
             try:
                 await secure(peer, to.context, to.host, self._limits.connect_seconds)
@@ -223,9 +223,9 @@ class ProviderProxy(ProxyEndpoint):
         return peer
 
     def _with_key(self, target: str, fields: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
-        """Put the real key where the placeholder stands in the places named; another's key in them is left out.
+        """Put the real key where the placeholder is in the places named; another's key in them is left out.
 
-        Left out, since with a key of its own an agent could hand what it reads to an account of somebody else.
+        Left out, since with a key of its own an agent could hand what it reads to an account of someone else.
         """
         if self._key is None:
             return target, list(fields)

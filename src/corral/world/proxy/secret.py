@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 
 PLACEHOLDER = "***"
-SHORTEST_MASKED = 8  #: what is shorter stands in any text by chance
+SHORTEST_MASKED = 8  #: what is shorter is in any text by chance
 
 
 class SecretValue:
@@ -31,7 +31,7 @@ class SecretValue:
 
 
 class KeyMask:
-    """Puts the placeholder wherever the real key stands in a stream, however the stream is cut into pieces."""
+    """Puts the placeholder wherever the real key is in a stream, however the stream is cut into pieces."""
 
     def __init__(self, real: SecretValue, placeholder: str) -> None:
         self._real, self._placeholder = real, placeholder.encode()

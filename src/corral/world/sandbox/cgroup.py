@@ -1,4 +1,4 @@
-"""A control group for one box: memory and number of processes of the whole tree, held by the kernel."""
+"""A control group for one box: memory and number of processes of the whole tree, enforced by the kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from msgspec import Struct
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "corral-"
 CONTROLLERS = ("memory", "pids")
+LOOK_SECONDS = 10.0  #: how often to look for groups that killed engines left
+_looked: dict[tuple[Path, ...], float] = {}
+_places: dict[Path, tuple[Path, ...]] = {}  #: where this process may make groups
 
 
 class NoControlGroup(Exception):
@@ -63,9 +66,12 @@ class ControlGroup(Struct, frozen=True):
 
 def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path = ROOT) -> ControlGroup:
     """Make a group with these limits, or say why none can be had."""
-    place = _unified_place(root) or _separate_places(root)
-    for folder in place:
-        _forget_dead(folder)
+    place = _places.get(root) or _unified_place(root) or _separate_places(root)
+    _places[root] = place
+    if time.monotonic() > _looked.get(place, 0.0) + LOOK_SECONDS:
+        _looked[place] = time.monotonic()
+        for folder in place:
+            _forget_dead(folder)
     group = ControlGroup(tuple(folder / f"{PREFIX}{os.getpid()}-{name}" for folder in place))
     memory = str(memory_mb << 20) if memory_mb else None
     limits = {
@@ -82,6 +88,7 @@ def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path 
                 if value and (folder / file).exists():
                     (folder / file).write_text(value)
     except OSError as error:
+        _places.pop(root, None)
         group.remove()
         raise NoControlGroup(f"a control group cannot be made: {error.strerror}") from error
     return group
@@ -126,7 +133,7 @@ def _unified_place(root: Path) -> tuple[Path] | None:
 
 
 def _enable(own: Path) -> None:
-    """Offer both controllers to groups below ours; whoever is in ours has to move into one of them first."""
+    """Offer both controllers to groups below ours; processes in ours have to move into one of them first."""
     wanted = " ".join(f"+{name}" for name in CONTROLLERS)
     try:
         (own / "cgroup.subtree_control").write_text(wanted)

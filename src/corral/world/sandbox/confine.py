@@ -95,7 +95,7 @@ FIRST_UID, UIDS = 1_879_048_192, 1_000_000
 SMALL_FIRST_UID, SMALL_UIDS = 61_000, 4_000
 
 
-ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}  #: of whoever builds the box
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}  #: of the program that builds the box
 
 
 OWN_PROCESSES: tuple[Level, ...] = ("full", "strict", "container")  #: levels at which a box sees no process but its own
@@ -111,7 +111,7 @@ class ConfinedProcess:
         group: cgroup.ControlGroup | None = None,
     ) -> None:
         self.start = start
-        self.memory_kills = 0  #: processes that the kernel killed for want of memory; known at level full, at the end
+        self.memory_kills = 0  #: processes that the kernel killed for lack of memory; known at level full, at the end
         self._closing, self._group = closing, group
 
     def __enter__(self) -> ProcessStart:
@@ -174,24 +174,24 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
     steps += [word for path in profile.staged for word in ("-b", path)]
     steps += [word for path in group.joins for word in ("-j", path)] if group else []
     arguments = _in_memory(profile.arguments)
-    told, tells = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reads, writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     _, first = inner(boxed=True)
     start = ProcessStart(
         argv=[
             *launcher(), "-p", str(os.getpid()), *steps, "--",
-            shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
+            shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(writes), "--",
             *first, *in_box(box, control, grouped=grouped), *argv,
         ],
         env=ENVIRONMENT,
-        pass_fds=(arguments, tells, *([control] if control is not None else [])),
+        pass_fds=(arguments, writes, *profile.files, *([control] if control is not None else [])),
         tag=tag,
         supervised=True,
         spawned=listeners.theirs.close if listeners else None,
-        box_pid=_BoxPid(told).read,
+        box_pid=_BoxPid(reads).read,
         uid=owner.uid if owner else None,
         listeners=listeners.sockets if listeners else None,
     )  # fmt: skip
-    closing = [lambda number=number: os.close(number) for number in (arguments, told, tells)]
+    closing = [lambda number=number: os.close(number) for number in (arguments, reads, writes, *profile.files)]
     return ConfinedProcess(start, [*closing, *([listeners.close] if listeners else [])], group)
 
 
@@ -294,9 +294,9 @@ def _read_leftovers(descriptor: int) -> list[Leftover]:
 
 
 def _in_memory(arguments: Sequence[str]) -> int:
-    """Hand arguments over in memory: what stands on a command line is visible to every process of the machine."""
+    """Hand arguments over in memory: what is on a command line is visible to every process of the machine."""
     descriptor = os.memfd_create("box", os.MFD_CLOEXEC)
-    os.write(descriptor, b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
+    os.write(descriptor, os.fsencode("\0".join([*arguments, ""])))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 

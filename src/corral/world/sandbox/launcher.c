@@ -1,12 +1,14 @@
-/* launcher: the last steps outside a box, and whoever watches over it until all in it is gone.
+/* launcher: the last steps outside a box, and the watcher of the box until all in it is gone.
  *
- *   launcher -p PARENT [-u UID -g GID] [-b SOURCE]... [-j FILE]... [-r FD] [-a LINE] -- PROGRAM ARGUMENT...
+ *   launcher -p PARENT [-u UID -g GID] [-b SOURCE]... [-j FILE]... [-d KB] [-t SECONDS] [-r FD] [-a LINE] --
+ *            PROGRAM ARGUMENT...
  *
  * -p  end everything when PARENT dies; start nothing if it is dead already
  * -u  drop to this user, with this group and no other, before PROGRAM is started (only root may ask for it)
  * -b  show SOURCE, a file or folder that only root may reach, as /run/box/0, /run/box/1, ... to PROGRAM and its
  *     children alone: a private mount, made before the user is dropped
  * -j  join the control group whose list of processes FILE is; where PARENT is dead in the end, remove it
+ * -d  limit the data of each process, and -t its processor time; a stricter limit that is set already stays
  * -a  run LINE by a shell when all is over, however it ended (what runs in a container is no child of ours)
  * -r  tell FD of each process that PROGRAM left running when it ended: "PID NAME", a line each
  *
@@ -43,7 +45,7 @@
 struct plan {
   char *sources[MOST], *groups[MOST];
   int source_count, group_count, report;
-  long parent, user, group;
+  long parent, user, group, data_kb, cpu_seconds;
   char **program, *afterwards;
 };
 
@@ -87,6 +89,12 @@ static void join(const char *group) {
   close(file);
 }
 
+/* As a shell's ulimit does: where it cannot be set, what is set already is stricter. */
+static void limit(int what, rlim_t most) {
+  struct rlimit both = {most, most};
+  setrlimit(what, &both);
+}
+
 /* --- the child: becomes PROGRAM */
 
 static void become(const struct plan *plan, pid_t supervisor, const sigset_t *before) {
@@ -103,6 +111,10 @@ static void become(const struct plan *plan, pid_t supervisor, const sigset_t *be
   if (prctl(PR_SET_PDEATHSIG, SIGKILL)) fail("parent's death");
   if (getppid() != supervisor) _exit(97);
   if (plan->report >= 0) close(plan->report);
+  if (plan->data_kb) limit(RLIMIT_DATA, (rlim_t)plan->data_kb << 10);
+  if (plan->cpu_seconds) limit(RLIMIT_CPU, plan->cpu_seconds);
+  /* What `nohup` or `&` made Corral ignore does not concern the program: a check sees by it who may end it. */
+  for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, before, NULL);
   execvp(plan->program[0], plan->program);
   fail(plan->program[0]);
@@ -119,7 +131,7 @@ static void tell(int report, long pid) {
     fclose(file);
   }
   int length = snprintf(line, sizeof line, "%ld %s\n", pid, name);
-  if (write(report, line, length) < 0) return; /* nobody wants to know any more */
+  if (write(report, line, length) < 0) return; /* nobody reads it any more */
 }
 
 static void end_children(long pid, int report, int depth);
@@ -237,7 +249,7 @@ static void let_go(int report) {
 
 static struct plan planned(int argc, char **argv) {
   struct plan plan = {.report = -1, .user = -1, .group = -1};
-  for (int option; (option = getopt(argc, argv, "+p:u:g:b:j:r:a:")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "+p:u:g:b:j:d:t:r:a:")) != -1;) {
     if (plan.source_count == MOST || plan.group_count == MOST) { errno = E2BIG; fail("too many"); }
     switch (option) {
       case 'p': plan.parent = atol(optarg); break;
@@ -245,6 +257,8 @@ static struct plan planned(int argc, char **argv) {
       case 'g': plan.group = atol(optarg); break;
       case 'b': plan.sources[plan.source_count++] = optarg; break;
       case 'j': plan.groups[plan.group_count++] = optarg; break;
+      case 'd': plan.data_kb = atol(optarg); break;
+      case 't': plan.cpu_seconds = atol(optarg); break;
       case 'r': plan.report = atoi(optarg); break;
       case 'a': plan.afterwards = optarg; break;
       default: _exit(97);

@@ -58,6 +58,17 @@ def join(group: str) -> None:
         file.write("0")
 
 
+def limit(number: dict[str, int]) -> None:
+    if not number.keys() & {"-d", "-t"}:
+        return
+    import resource  # noqa: PLC0415 -- most programs are started without
+
+    for name, what, unit in (("-d", resource.RLIMIT_DATA, 1024), ("-t", resource.RLIMIT_CPU, 1)):
+        if name in number:
+            with contextlib.suppress(OSError, ValueError):  # what is set already is stricter
+                resource.setrlimit(what, (number[name] * unit, number[name] * unit))
+
+
 # --- the child: becomes the program
 
 
@@ -81,6 +92,11 @@ def become(options: list[tuple[str, str]], command: list[str], supervisor: int) 
         os._exit(97)
     if "-r" in number:
         os.close(number["-r"])
+    limit(number)
+    # What `nohup` or `&` made Corral ignore does not concern the program: a check sees by it who may end it.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError):  # those that the C library keeps for itself
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
     try:
         os.execvp(command[0], command)  # noqa: S606
@@ -128,7 +144,7 @@ def end_all(program: int, report: int | None) -> None:
         report = None
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+                pass  # each call takes one that has ended
             time.sleep(0.001)
             continue
         return
@@ -142,7 +158,7 @@ def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
     number = {name: int(value) for name, value in options if name not in WORDS}
     report, parent, status = number.get("-r"), number.get("-p", 0), None
     if not LINUX:
-        signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)  # a parent's death is not told there: look for it
+        signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)  # a parent's death sends no signal there: look for it
     while status is None:
         heard = signal.sigwait(AWAITED)
         if heard == signal.SIGUSR1 or is_orphaned(parent):
@@ -155,7 +171,7 @@ def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
             while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
                 status = reaped[1] if reaped[0] == program else status
     end_all(program, report)
-    if parent and os.getppid() != parent:  # whoever made the groups is dead: nobody else would remove them
+    if parent and os.getppid() != parent:  # the maker of the groups is dead: nobody else would remove them
         for group in (value for name, value in options if name == "-j"):
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(group))  # noqa: PTH106, PTH120
@@ -180,7 +196,7 @@ def let_go(report: int | None) -> None:
 
 
 def main() -> NoReturn:
-    options, command = getopt.getopt(sys.argv[1:], "p:u:g:b:j:r:a:")
+    options, command = getopt.getopt(sys.argv[1:], "p:u:g:b:j:d:t:r:a:")
     number = {name: int(value) for name, value in options if name not in WORDS}
     if not command:
         fail("no program", 22)

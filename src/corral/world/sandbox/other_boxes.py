@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.world.sandbox.profile import SCRATCH, Box, mounts
+from corral.world.sandbox.profile import SCRATCH, Box, mounts, user_mounts
 from corral.world.sandbox.program_files import SYSTEM, authorities, etc_names
 
 EMPTY = "corral-empty"  #: the image that docker needs: nothing is in it but the places where things are mounted
@@ -30,7 +30,7 @@ MAC_SERVICES = (
 
 
 class ContainerCommand(Struct, frozen=True):
-    """How a container is started, and the shell line that ends it whatever became of whoever started it."""
+    """How a container is started, and the shell line that ends it even if its starter is gone."""
 
     argv: list[str]
     afterwards: str
@@ -57,7 +57,7 @@ def root(folder: Path) -> Path:
 
 
 def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, tag: str) -> ContainerCommand:
-    """Return the command; values of the environment do not stand in it but are taken from the starter's own."""
+    """Return the command; it names variables, and their values come from the starter's environment."""
     name = "corral-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", tag)
     podman = Path(run).name == "podman"
     argv = [
@@ -67,7 +67,7 @@ def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, ta
         "--workdir", str(box.workspace),
         "--pull", "never", "--log-driver", "none",
     ]  # fmt: skip
-    argv += ["--userns", "keep-id"] if podman else []
+    argv += ["--userns", "keep-id"] if podman and os.geteuid() else []  # podman of root refuses it, and needs none
     argv += ["--memory", f"{box.memory_mb}m", "--memory-swap", f"{box.memory_mb}m"] if box.memory_mb else []
     argv += ["--pids-limit", str(box.processes)] if box.processes else []
     for folder, size in SCRATCH.items():
@@ -78,7 +78,7 @@ def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, ta
     ):
         if path.exists():
             argv += ["--volume", f"{path}:{path}:ro"]
-    for mount in mounts(box, uid=uid, gid=gid):
+    for mount in (*user_mounts(box, uid, gid), *mounts(box)):
         argv += ["--volume", f"{mount.source}:{mount.target}:{'rw' if mount.writable else 'ro'}"]
     for variable in box.env:
         argv += ["--env", variable]
@@ -107,7 +107,7 @@ def seatbelt_profile(box: Box, scratch: Path) -> str:
         *(f"(allow file-write* (subpath {_quote_path(path)}))" for path in writable),
         *(f"(allow file-write* (literal {_quote_path(path)}))" for path in MAC_DEVICES),
         *(f"(deny file-write* (subpath {_quote_path(path)}))" for path in (*box.guarded, *box.readonly)),
-        # Moved away, something else could stand in its place.
+        # Moved away, something else could be in its place.
         *(f"(deny file-write-unlink (literal {_quote_path(path)}))" for path in _pinned_folders(box)),
         *(f"(deny file-read* file-write* (subpath {_quote_path(path)}))" for path in box.hidden),
         *_network_rules(box),

@@ -5,26 +5,31 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import secrets
 import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
 from corral.model import Level
 from corral.model.errors import CorralError
+from corral.model.missing_programs import telling_line
 from corral.world import machine_limits, process
 from corral.world.process import ProcessStart
-from corral.world.sandbox import other_boxes, profile
-from corral.world.sandbox.confine import agent_owner, confine
-from corral.world.sandbox.profile import Box
+from corral.world.sandbox import other_boxes, profile, program_files
+from corral.world.sandbox.confine import agent_owner, confine, home_in_box
+from corral.world.sandbox.profile import Box, LauncherKind
 
 #: From the weakest to the strongest; landlock and seatbelt are worth the same.
 ORDER: tuple[Level, ...] = get_args(Level)[::-1]  #: the weakest first
+TRIAL_SECONDS = 30.0
+MOST_WORDS = 300  #: characters of what a program complains of
 PORT = 8117  #: any will do: the box's loopback is its own
 INSTALL_BUBBLEWRAP = "sudo apt-get install bubblewrap"
 DELEGATE = "systemd-run --user --scope -p Delegate=yes corral ..."
@@ -47,7 +52,7 @@ class ProbeResult(Struct, frozen=True):
     reason: str = ""
     remedy: str = ""
     wanting: tuple[MissingLevel, ...] = ()  #: each better level of this system, the best first
-    launcher: Literal["compiled", "python"] = "compiled"
+    launcher: LauncherKind = "compiled"
 
     def lacks(self, level: Level) -> MissingLevel:
         """Say why a level that is asked for does not hold."""
@@ -109,11 +114,11 @@ async def _best(state: Path) -> ProbeResult:
 
 
 def _probe_result(level: Level, wanting: list[MissingLevel]) -> ProbeResult:
-    """Answer; of the reasons, the one for the level that is asked for by default stands in front."""
-    told = [each for each in wanting if each.level in ("strict", "seatbelt")] or wanting
-    if not told and level == "none":
-        told = [MissingLevel("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
-    first = told[0] if told else MissingLevel(level, "", "")
+    """Answer; the reason for the default level comes first."""
+    relevant = [each for each in wanting if each.level in ("strict", "seatbelt")] or wanting
+    if not relevant and level == "none":
+        relevant = [MissingLevel("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
+    first = relevant[0] if relevant else MissingLevel(level, "", "")
     return ProbeResult(level, first.reason, first.remedy, tuple(wanting), profile.kind())
 
 
@@ -193,7 +198,7 @@ def remedy(level: Level, words: str, state: Path, settings: Path = KERNEL_SETTIN
 
 
 def _user_namespaces(settings: Path) -> str:
-    """Return the setting that stands in the way of user namespaces."""
+    """Return the setting that is in the way of user namespaces."""
     if _kernel_value(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     if _kernel_value(settings / "kernel/unprivileged_userns_clone") == "0":
@@ -208,3 +213,46 @@ def _kernel_value(file: Path) -> str | None:
         return file.read_text().strip()
     except OSError:
         return None
+
+
+# --- one program in the box
+
+
+async def try_start(program: Path, arguments: Sequence[str], level: Level, state: Path) -> str:
+    """Start a program alone in a box, without a network; return what it complains of, or nothing."""
+    tag = f"trial-{secrets.token_hex(6)}"
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=state, ignore_cleanup_errors=True) as name:
+        folder, owner = Path(name), agent_owner(tag)
+        folder.chmod(0o711)
+        for made in (folder / "home", folder / "work"):
+            made.mkdir()
+            if owner:
+                os.chown(made, owner.uid, owner.gid)
+        try:
+            argv = [str(program_files.path_to_start(program)), *arguments]
+            with confine(argv, _trial_box(program, folder, level), level, tag=tag) as start:
+                ended = await process.run(start, timeout=TRIAL_SECONDS)
+        except (CorralError, OSError) as error:
+            return str(error)
+    said = telling_line((ended.err.strip() or ended.out).decode(errors="replace"))
+    return "" if ended.code == 0 else f"it ended with {ended.code}" + (f": {said[:MOST_WORDS]}" if said else "")
+
+
+def _trial_box(program: Path, folder: Path, level: Level) -> Box:
+    """Return a box that shows what an agent's box shows of a program."""
+    shown, path = program_files.toolchains(os.environ, Path.home())
+    found = program_files.interpreter(program.resolve(), os.environ)
+    first = [str(found.parent)] if found and not program_files.is_system(found) else []
+    bare = Box(folder=folder, workspace=folder / "work", home=folder / "home")
+    return Box(
+        folder=bare.folder,
+        workspace=bare.workspace,
+        home=bare.home,
+        readable=(*shown, *program_files.needs(program, os.environ)),
+        env={
+            "PATH": os.pathsep.join([*first, *path, *program_files.SYSTEM_PATH]),
+            "HOME": home_in_box(bare, level),
+            "NO_COLOR": "1",
+        },
+        network=False,
+    )

@@ -5,18 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-from corral.world.sandbox.program_files import SYSTEM, authorities, etc_names, is_system, needs, outermost
+from corral.world.sandbox.program_files import (
+    SYSTEM,
+    authorities,
+    etc_files,
+    etc_names,
+    is_copied,
+    is_system,
+    needs,
+    outermost,
+)
 
 HOME = "/home/agent"
 SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own
+LauncherKind = Literal["compiled", "python"]
 Mode = Literal["hidden", "readonly", "writable"]
 FOLDER = Path(__file__).parent
-IN_BOX = "/run/box/inner"  #: where the inner one stands in a box
+OUTDATED_SECONDS = 60.0  #: files of one installation are written in any order
+IN_BOX = "/run/box/inner"  #: where the inner one is in a box
 
 
 class ScopePath(Protocol):
@@ -138,7 +150,7 @@ class Box(Struct, frozen=True, kw_only=True):
     guarded: tuple[Path, ...] = ()  #: read-only, within the workspace
     writable: tuple[Path, ...] = ()
     readonly: tuple[Path, ...] = ()  #: within the workspace, outside the write scope: read-only, and it stays there
-    hidden: tuple[Path, ...] = ()  #: within the workspace, outside the read scope: an empty file or folder stands there
+    hidden: tuple[Path, ...] = ()  #: within the workspace, outside the read scope: an empty file or folder is there
     masks: tuple[Mask, ...] = ()  #: paths of a scope, outer ones first: each is shown as its mode says
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     network: bool = True  #: the machine's own; never with listeners
@@ -155,7 +167,7 @@ class Box(Struct, frozen=True, kw_only=True):
 
 
 class Mount(Struct, frozen=True):
-    """A file or folder of this machine, and where it stands in the box."""
+    """A file or folder of this machine, and where it is in the box."""
 
     source: Path
     target: str
@@ -167,6 +179,7 @@ class Profile(Struct, frozen=True):
 
     arguments: list[str]
     staged: list[str]
+    files: list[int]  #: descriptors of small files, which bubblewrap copies; the caller closes them
 
 
 def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
@@ -187,24 +200,32 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
         "--hostname", "box",
     ]  # fmt: skip
     arguments += _system()
+    files: list[int] = []
+    for path, descriptor in (*etc_files(), *_user_files(uid, gid)):
+        files.append(descriptor)
+        arguments += ["--file", str(descriptor), path]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     most = (box.memory_mb or 1 << 20) << 20  # what lies there is memory too
     for folder, size in SCRATCH.items():
         arguments += ["--size", str(min(size, most)), "--tmpfs", folder]
-    for mount in mounts(box, uid=uid, gid=gid):
+    for mount in mounts(box):
         arguments += ["--bind" if mount.writable else "--ro-bind", source(mount.source), mount.target]
     # Both are memory, and nobody counts what would lie there; the devices in /dev are mounts of their own.
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(box.workspace)]
     for name, value in box.env.items():
         arguments += ["--setenv", name, value]
-    return Profile(arguments, staged)
+    return Profile(arguments, staged, files)
 
 
-def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
-    """Yield what is mounted, in order: a later one covers an earlier one."""
+def user_mounts(box: Box, uid: int, gid: int) -> Iterator[Mount]:
+    """Write the files that say who the agent is, and yield where they are mounted."""
     for name, text in _users(uid, gid).items():
         (box.folder / name).write_text(text)
         yield Mount(box.folder / name, f"/etc/{name}")
+
+
+def mounts(box: Box) -> Iterator[Mount]:
+    """Yield what is mounted, in order: a later one covers an earlier one."""
     files, _ = inner(boxed=True)
     for path in outermost((*box.readable, *authorities(box.env), *files[1:])):
         if path.exists() and not is_system(path):
@@ -232,7 +253,7 @@ def _empty(box: Box, *, folder: bool) -> Path:
 
 
 def _cover(box: Box, mask: Mask, masks: Sequence[Mask]) -> Path:
-    """Return what stands in the place of something hidden: nothing, or places for what of it is shown after all."""
+    """Return what is in the place of something hidden: nothing, or places for what of it is shown after all."""
     below = [each for each in masks if each.path != mask.path and each.path.is_relative_to(mask.path)]
     if not below:
         return _empty(box, folder=mask.folder)
@@ -245,7 +266,7 @@ def _cover(box: Box, mask: Mask, masks: Sequence[Mask]) -> Path:
 
 
 def _masks(box: Box) -> list[Mask]:
-    """Return the masks, and folders above them that stay writable: moved away, another could stand in their place."""
+    """Return the masks, and folders above them that stay writable: moved away, another could be in their place."""
     modes = {mask.path: mask.mode for mask in box.masks}
     held: dict[Path, Mask] = {}
     for mask in box.masks:
@@ -259,7 +280,7 @@ def _masks(box: Box) -> list[Mask]:
 
 
 def _pinned_folders(box: Box) -> list[Path]:
-    """Return the folders above what is read-only or hidden: moved away, something else could stand in its place."""
+    """Return the folders above what is read-only or hidden: moved away, something else could be in its place."""
     above = {
         parent
         for path in (*box.readonly, *box.hidden)
@@ -277,8 +298,17 @@ def _system() -> list[str]:
         elif Path(root).is_dir():
             arguments += ["--ro-bind", root, root]
     for name in etc_names():
-        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+        if not is_copied(Path("/etc", name)):
+            arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments
+
+
+def _user_files(uid: int, gid: int) -> Iterator[tuple[str, int]]:
+    for name, text in _users(uid, gid).items():
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+        os.write(descriptor, text.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield f"/etc/{name}", descriptor
 
 
 def _users(uid: int, gid: int) -> dict[str, str]:
@@ -288,10 +318,21 @@ def _users(uid: int, gid: int) -> dict[str, str]:
     }
 
 
-def kind() -> Literal["compiled", "python"]:
+def kind() -> LauncherKind:
     """Tell which of them are used."""
-    compiled = all(os.access(FOLDER / name, os.X_OK) for name in ("launcher", "inner"))
-    return "compiled" if compiled and not os.environ.get("CORRAL_PYTHON_LAUNCHER") else "python"
+    return "compiled" if _is_compiled() and not os.environ.get("CORRAL_PYTHON_LAUNCHER") else "python"
+
+
+@cache
+def _is_compiled() -> bool:
+    """Tell whether both are built, and of the present source: an older one does not know every argument."""
+    for name in ("launcher", "inner"):
+        program, source = FOLDER / name, FOLDER / f"{name}.c"
+        if not os.access(program, os.X_OK):
+            return False
+        if source.exists() and source.stat().st_mtime - program.stat().st_mtime > OUTDATED_SECONDS:
+            return False
+    return True
 
 
 def launcher() -> list[str]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from corral.model.errors import CorralError
+from corral.world import process
+from corral.world.process import ProcessStart
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -21,16 +28,21 @@ ETC = (
 )  # fmt: skip
 #: Settings without which a program of the system does not start, by pattern: Debian's Java.
 ETC_PATTERNS = ("java-*-openjdk", "java")
+MOST_COPIED = 256 << 10  #: bytes of a file of /etc that is copied into a box
+LIVE = ("resolv.conf", "hosts")  #: files that may change while an agent works, and matter to it
+REMEMBER_SECONDS, MOST_REMEMBERED = 2.0, 100  #: of what programs need: three steps of a task ask for it
+VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it is: `codex-cli 1.2.3`
+VERSION_SECONDS = 20.0
 MOST_LINKS = 40  #: the kernel follows no more either
 
-#: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
+#: Toolchains of the user, below their home: programs only, never a folder that also holds credentials.
 TOOLCHAINS = (
     ".pyenv/versions", ".nvm/versions", ".volta/tools", ".local/share/uv/python", ".local/share/uv/tools",
     ".rustup/toolchains", ".rustup/settings.toml", ".rustup/update-hashes", ".cargo/bin", ".sdkman/candidates",
     ".deno/bin", ".bun/bin", ".local/share/pnpm", ".local/share/mise/installs", ".asdf/installs",
 )  # fmt: skip
 
-#: Variables that name a certificate authority of the person's own, without which nothing is reached.
+#: Variables that name a certificate authority of the user's own, without which nothing is reached.
 AUTHORITIES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH", "PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
@@ -40,7 +52,7 @@ AUTHORITIES = (
 def authorities(environment: Mapping[str, str]) -> list[Path]:
     """Return the certificate files and folders that an environment names."""
     named = [Path(environment[name]) for name in AUTHORITIES if environment.get(name)]
-    # A folder that holds the person's home would show more than certificates.
+    # A folder that holds the user's home would show more than certificates.
     return [path for path in named if path.is_absolute() and path.exists() and not Path.home().is_relative_to(path)]
 
 
@@ -49,6 +61,24 @@ def etc_names() -> tuple[str, ...]:
     """Return what every box shows of /etc."""
     found = (each.name for pattern in ETC_PATTERNS for each in sorted(Path("/etc").glob(pattern)))
     return (*ETC, *found)
+
+
+def is_copied(path: Path) -> bool:
+    """Tell whether a file of /etc is copied into a box: a mount takes the kernel as long as a hundred copies."""
+    try:
+        about = path.stat()
+    except OSError:
+        return False
+    public = about.st_mode & 0o004 and about.st_uid in (0, os.getuid())
+    return bool(stat.S_ISREG(about.st_mode) and public and about.st_size <= MOST_COPIED) and path.name not in LIVE
+
+
+def etc_files() -> Iterator[tuple[str, int]]:
+    """Open the files of /etc that are copied into a box; yield their paths and descriptors."""
+    for name in etc_names():
+        path = Path("/etc", name)
+        if is_copied(path):
+            yield str(path), os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def is_system(path: Path) -> bool:
@@ -65,11 +95,52 @@ def find(program: str, environment: Mapping[str, str], folder: Path | None = Non
         entry for entry in environment.get("PATH", "").split(os.pathsep) if entry and Path(entry).name != "shims"
     ]
     found = shutil.which(program, path=os.pathsep.join([*folders, *SYSTEM_PATH]))
-    return Path(found).absolute() if found else None
+    return _behind_shim(Path(found).absolute()) if found else None
 
 
-def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list[Path]:
-    """List what must be readable, besides the system's own folders, for `program` to start."""
+def _behind_shim(program: Path) -> Path:
+    """Return what Volta would start: its shim looks below the user's home, which no box has."""
+    if program.resolve().name != "volta-shim":
+        return program
+    image, name = program.parent.parent / "tools" / "image", program.name
+    packages = [*image.glob(f"packages/{name}/bin/{name}"), *image.glob(f"packages/@*/*/bin/{name}")]
+    of_node = sorted(image.glob(f"node/*/bin/{name}"), key=lambda path: _version_key(path.parts[-3]))
+    return next(iter([*packages, *reversed(of_node)]), program)
+
+
+def _version_key(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def path_to_start(program: Path) -> Path:
+    """Return the path by which to start a program: a package of Node finds its parts beside its real file only.
+
+    A box shows a linked program as a file, so that its link does not lead there. Other programs keep their name: some
+    look at it.
+    """
+    real = program.resolve()
+    return real if "node_modules" in real.parts and not is_system(program) else program
+
+
+_needed: dict[tuple[object, ...], tuple[float, list[Path]]] = {}
+
+
+def needs(program: Path, environment: Mapping[str, str]) -> list[Path]:
+    """List what must be readable, besides the system's own folders, for `program` to start; remembered for a moment."""
+    try:
+        about = program.stat()
+        key = (program, environment.get("PATH"), about.st_ctime_ns, about.st_ino)
+    except OSError:
+        return _needs(program, environment, 3)
+    now = time.monotonic()
+    if (known := _needed.get(key)) is None or now - known[0] > REMEMBER_SECONDS:
+        if len(_needed) >= MOST_REMEMBERED:
+            _needed.clear()
+        known = _needed[key] = (now, _needs(program, environment, 3))
+    return list(known[1])
+
+
+def _needs(program: Path, environment: Mapping[str, str], depth: int) -> list[Path]:
     shown = [program] if not is_system(program) else []
     virtual = program.parent.parent
     if (virtual / "pyvenv.cfg").exists():
@@ -78,7 +149,7 @@ def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list
     shown += [*_links(program), *_installation(real), *_site_packages(virtual)]
     runs_it = interpreter(real, environment)
     if runs_it and depth:
-        shown += needs(runs_it, environment, depth - 1)
+        shown += _needs(runs_it, environment, depth - 1)
     return [path for path in dict.fromkeys(shown) if not is_system(path)]
 
 
@@ -125,7 +196,7 @@ class VisiblePaths(Struct, frozen=True):
 
 
 def toolchains(environment: Mapping[str, str], home: Path) -> tuple[list[Path], list[str]]:
-    """Return the person's toolchains to show, and those entries of their PATH that lead into them."""
+    """Return the user's toolchains to show, and those entries of their PATH that lead into them."""
     return _toolchains(environment.get("PATH", ""), home)
 
 
@@ -182,7 +253,7 @@ def _site_packages(virtual: Path) -> list[Path]:
 
 
 def interpreter(real: Path, environment: Mapping[str, str]) -> Path | None:
-    """Return the program that a script names in its first line, found as the person would find it."""
+    """Return the program that a script names in its first line, found as the user would find it."""
     try:
         with real.open("rb") as file:
             first = file.readline(512)
@@ -194,3 +265,19 @@ def interpreter(real: Path, environment: Mapping[str, str]) -> Path | None:
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return find(words[0], environment) if words else None
+
+
+async def ask_version(program: Path, arguments: tuple[str, ...]) -> str | None:
+    """Ask a program for its version, outside every box; None where it does not say."""
+    if not arguments:
+        return None
+    env = {"PATH": os.pathsep.join([str(program.parent), *SYSTEM_PATH]), "HOME": "/nonexistent"}
+    try:
+        finished = await process.run(ProcessStart(argv=[str(program), *arguments], env=env), timeout=VERSION_SECONDS)
+    except CorralError:
+        return None
+    output = finished.out.decode(errors="replace").strip()
+    number = VERSION.search(output)
+    if finished.code != 0 or not output:
+        return None
+    return number.group() if number else output.split()[0]

@@ -189,7 +189,7 @@ def descendants(pid: int) -> list[int]:
 def memory_bytes(pids: Sequence[int], enough: int | None = None) -> int:
     """Add up the memory of processes: what they share is counted once.
 
-    Below `enough` the quick count, in which shared memory stands several times, is as good an answer.
+    Below `enough` the quick count, which counts shared memory several times, is as good an answer.
     """
     files = _memory_files(pids)
     resident = sum(_resident(pid) for pid in pids) + files
@@ -241,7 +241,7 @@ class DiskUse:
         self._walk: Generator[int] | None = None
 
     def measure(self, most_entries: int = ENTRIES_AT_ONCE) -> int:
-        """Go on measuring; return the bytes found by the last walk that came to its end, or by this one if more."""
+        """Measure on; return the bytes found by the last walk that came to its end, or by this one if more."""
         self._walk = self._walk or self._blocks()
         for _ in range(most_entries):
             found = next(self._walk, None)

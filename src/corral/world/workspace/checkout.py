@@ -1,4 +1,4 @@
-"""A private checkout for each attempt: make it, fill it, mend it, remove it."""
+"""A private checkout for each attempt: make it, fill it, repair it, remove it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import msgspec
 from msgspec import Struct
 
-from corral.model.errors import CorralError, GitTrouble
+from corral.model.errors import CorralError, GitTrouble, MissingWorkspace
 from corral.world import locks, process
 from corral.world.git import object_cache
-from corral.world.git.limits import CHECKOUT_SECONDS, LARGE, GitLimits
-from corral.world.git.repository import ENV, SAFE, Repository, object_folders, run_git
+from corral.world.git.command import CHECKOUT_SECONDS, ENV, LARGE, SAFE, GitLimits, run_git
+from corral.world.git.repository import Repository, object_folders
 from corral.world.process import Owner, ProcessStart
+from corral.world.workspace import mounts, plain_files
+from corral.world.workspace.plain_files import RememberedTree
 
 #: What tools leave behind and nobody commits: not part of an agent's work even where .gitignore forgets it.
 DROPPINGS = (
     "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n.venv/\nnode_modules/\n.DS_Store\n"
     ".auto-claude/\n"
 )
+INDEX = "index"  #: the file beside a workspace that is its index as it was made
 MOST_GIVEN = 2000  #: entries; a program is quicker with more
 WHO = {
     "GIT_AUTHOR_NAME": "Corral",
@@ -55,6 +58,7 @@ class Loan(Struct, frozen=True):
     cache: Path  #: of all workspaces
     folder: Path  #: of this one: what it borrows
     say: object_cache.Say
+    templates: Path = Path("templates")  #: of all workspaces: their files
 
 
 class Workspace(Struct, frozen=True):
@@ -64,6 +68,7 @@ class Workspace(Struct, frozen=True):
     objects: tuple[str, ...] = ()  #: folders it borrows from
     modules: tuple[Module, ...] = ()  #: inner ones first
     shallow: tuple[str, ...] = ()  #: commits whose parents are not there
+    kind: Literal["clone", "overlay", "pool"] = "clone"  #: how it was made
 
     @property
     def guarded_paths(self) -> tuple[Path, ...]:
@@ -79,24 +84,37 @@ class Workspace(Struct, frozen=True):
 async def make(
     repository: Repository, commits: Sequence[str], tree: Path, name: str, owner: Owner | None, loan: Loan
 ) -> Workspace:
-    """Check the first of `commits` out into `tree`, on a branch of its own; what all of them reach is seen there."""
+    """Check the first of `commits` out into `tree`, on a branch of its own; what they reach can be read there."""
     objects: list[Path] = []
     modules: list[Module] = []
     commit = commits[0] if commits else None
-    shallow = await _lay_repository(repository, commits, tree, name, (loan, objects))
-    if commit:
+    shallow = await lay_repository(repository, commits, tree, name, (loan, objects))
+    known = plain_files.recall(repository.git_dir, commit) if commit else None
+    if known and known.contents:
+        await asyncio.to_thread(_write_small, known, tree, owner)
+        owner = None
+    elif commit:
         try:
-            await _checkout(tree)
+            await check_out(tree)
         except GitTrouble:
             object_cache.forget(repository, commit, loan.cache)  # should it be to blame
             raise
-        await _submodules(repository, commit, tree, loan, (tree, objects, modules))
+        await fill_submodules(repository, commit, tree, loan, (tree, objects, modules))
     if owner and not await asyncio.to_thread(_give_small, tree, owner):
         await give(tree, owner)
-    made = Workspace(tree, tuple(map(str, objects)), tuple(modules), tuple(shallow))
-    (tree.parent / "made.json").write_bytes(msgspec.json.encode(made, enc_hook=str))
-    (tree.parent / "exclude").write_text(DROPPINGS)
-    return made
+    return Workspace(tree, tuple(map(str, objects)), tuple(modules), tuple(shallow))
+
+
+def _write_small(known: RememberedTree, tree: Path, owner: Owner | None) -> None:
+    plain_files.write(known, tree)
+    if owner and not _give_small(tree, owner):
+        raise CorralError(f"{tree} cannot be given to its agent")
+
+
+def note(made: Workspace, rules: bytes | None = None) -> None:
+    """Note beside a workspace how it was made, where no agent can write; `rules` say what is no work in it."""
+    (made.tree.parent / "made.json").write_bytes(msgspec.json.encode(made, enc_hook=str))
+    (made.tree.parent / "exclude").write_bytes(rules or DROPPINGS.encode())
 
 
 def close_to_others(folder: Path) -> None:
@@ -108,7 +126,13 @@ def close_to_others(folder: Path) -> None:
 
 def read_workspace(tree: Path) -> Workspace:
     """Return a workspace as it was made, from what was noted beside it, where no agent can write."""
-    noted = (tree.parent / "made.json").read_bytes()
+    try:
+        noted = (tree.parent / "made.json").read_bytes()
+    except FileNotFoundError as error:
+        name = tree.parent.name
+        raise MissingWorkspace(
+            f"the workspace {name} is not there any more", hint=f"what was kept of it: corral restore {name} --list"
+        ) from error
     return msgspec.json.decode(noted, type=Workspace, dec_hook=lambda _, value: Path(value))
 
 
@@ -138,7 +162,7 @@ async def restore_git_folder(
         await give(git_dir, owner)
 
 
-async def _lay_repository(
+async def lay_repository(
     repository: Repository, commits: Sequence[str], tree: Path, name: str, borrows: tuple[Loan, list[Path]]
 ) -> list[str]:
     """Write a .git that borrows what the commits reach, and note from where; return its shallow boundary."""
@@ -160,8 +184,9 @@ def _borrow(git_dir: Path, objects: Sequence[Path], shallow: Sequence[str]) -> N
 
 
 def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: tuple[str, str]) -> None:
-    for folder in ("objects/info", "objects/pack", "refs/heads", "hooks", "info"):
-        (git_dir / folder).mkdir(parents=True)
+    git_dir.parent.mkdir(exist_ok=True, parents=True)
+    for folder in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "hooks", "info"):
+        (git_dir / folder).mkdir()
     name, email = (value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for value in identity)
     sha256 = commit is not None and len(commit) == 64
     (git_dir / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
@@ -177,7 +202,8 @@ def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: 
         reference.write_text(commit + "\n")
 
 
-async def _checkout(tree: Path) -> None:
+async def check_out(tree: Path) -> None:
+    """Check out what HEAD names, in a tree that nobody has worked in."""
     # Nobody has worked here yet, so git may run; its own settings name no filter, so files arrive as they are stored.
     start = ProcessStart(argv=["git", *SAFE, *LARGE, "reset", "--hard", "--quiet"], env=ENV, cwd=str(tree))
     try:
@@ -187,7 +213,16 @@ async def _checkout(tree: Path) -> None:
         raise GitTrouble(f"the workspace cannot be checked out: {str(error)[-400:]}", hint=hint) from error
 
 
-async def _submodules(
+async def move_to(tree: Path, base: str, commit: str) -> None:
+    """Check out a commit in a tree that holds the files of another one, which nobody has worked in."""
+    start = ProcessStart(argv=["git", *SAFE, *LARGE, "read-tree", "-m", "-u", base, commit], env=ENV, cwd=str(tree))
+    try:
+        await run_git(start, "read-tree", GitLimits(seconds=CHECKOUT_SECONDS))
+    except GitTrouble:  # the objects of the other one are not seen here
+        await check_out(tree)
+
+
+async def fill_submodules(
     repository: Repository,
     commit: str,
     place: Path,
@@ -217,9 +252,9 @@ async def _submodules(
         inner = Repository(git_dir, git_dir, work_tree=False, identity=await repository.identity())
         if not (git_dir / "objects").is_dir() or await inner.commit_of(links[path]) is None:
             continue
-        await _lay_repository(inner, [links[path]], inner_place, "submodule", (loan, objects))
-        await _checkout(inner_place)
-        await _submodules(inner, links[path], inner_place, loan, into)
+        await lay_repository(inner, [links[path]], inner_place, "submodule", (loan, objects))
+        await check_out(inner_place)
+        await fill_submodules(inner, links[path], inner_place, loan, into)
         modules.append(Module(str(inner_place.relative_to(top)), str(git_dir), links[path]))
 
 
@@ -361,7 +396,7 @@ def lay_ignored(tree: Path, name: str, content: BinaryIO, owner: Owner | None, m
 
 
 def exclude_copied(tree: Path, copied: Sequence[str]) -> None:
-    """Let what is ignored only by the person's own settings not come back as the agent's work."""
+    """Let what is ignored only by the user's own settings not come back as the agent's work."""
     rules = DROPPINGS + "".join(f"/{name}\n" for name in copied)
     for exclude in (tree / ".git" / "info" / "exclude", tree.parent / "exclude"):
         exclude.write_text(rules)
@@ -380,6 +415,8 @@ async def remove(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     locks.check()
+    if not folder.is_symlink() and (folder / mounts.OVERLAY).is_dir():
+        await asyncio.to_thread(mounts.unmount, folder / "work")
     with contextlib.suppress(OSError, RuntimeError):  # quicker than a program; what it cannot do, that one can
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)

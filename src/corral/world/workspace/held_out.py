@@ -54,7 +54,7 @@ def keep(folder: Path, where: str, state: Path, apart: Collection[Path]) -> str:
             raise BadRequest(f"{where}: there is no file in it", hint="its files are laid over the work, path by path")
         kept = place / digest.hexdigest()[:40]
         if not kept.exists():
-            with contextlib.suppress(OSError):  # somebody else was quicker
+            with contextlib.suppress(OSError):  # someone else was quicker
                 (new / "files").rename(kept)
         os.utime(kept)
     return kept.name

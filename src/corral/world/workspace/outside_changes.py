@@ -17,19 +17,11 @@ from msgspec import Struct, field
 
 from corral.model import Violation
 from corral.model.errors import GitTrouble
-from corral.world.git import merge_commits
+from corral.world.git import merge_commits, ref_files
 from corral.world.git.repository import PLAIN_DIFF, Repository
 
-OWN_FOLDERS = (
-    "workspaces",
-    "logs",
-    "locks",
-    "folders",
-    "caches",
-    "objects",
-    "incoming",
-    "host",
-)  #: of the state folder
+#: Of the state folder.
+OWN_FOLDERS = ("workspaces", "logs", "locks", "folders", "caches", "objects", "incoming", "host")
 OWN_FILES = ("corral.db", "bell", "probe-", "forms.json")  #: there too: how their names begin
 OWN_REFS = ("refs/corral/", "refs/heads/corral/", "refs/notes/corral")
 MOST_HASHED = 1 << 20  #: a larger file is known by its size and time
@@ -37,15 +29,9 @@ MOST_LISTED = 5000  #: entries of a sibling workspace
 MOST_ASKED = 100  #: checkouts of which is remembered what git said
 MOST_NEW_FILES = 200  #: in a patch
 GUARDED = (
-    "HEAD",
-    "config",
-    "config.worktree",
-    "info/attributes",
-    "info/exclude",
-    "info/grafts",
-    "commondir",
-    "shallow",
-)
+    "HEAD", "config", "config.worktree", "info/attributes", "info/exclude",
+    "info/grafts", "commondir", "shallow",
+)  # fmt: skip
 GUARDED_FOLDERS = ("hooks", "objects/info", "worktrees", "modules")
 Prints = Mapping[str, str]  #: what -> a word that differs when it does
 MOST_ENTRIES = 2000  #: with more of them git is as quick
@@ -72,7 +58,7 @@ class ProtectedFiles(Struct, frozen=True, kw_only=True):
     repository: Repository
     state: Path
     siblings: tuple[Path, ...] = ()  #: workspaces in which nobody is at work
-    watched: tuple[Path, ...] = ()  #: further files, as the person's settings
+    watched: tuple[Path, ...] = ()  #: further files, as the user's settings
 
 
 class OutsideChanges(Struct, frozen=True):
@@ -85,16 +71,26 @@ class OutsideChanges(Struct, frozen=True):
 async def look(around: ProtectedFiles, *, thorough: bool = False) -> OutsideState:
     """Take everything down; `thorough` for attempts without a box. git is asked only if the checkout has changed."""
     repository = around.repository
-    refs = await _refs(repository)
+    refs, git, mark = await asyncio.to_thread(_look_at_files, repository)
+    if refs is None:
+        refs = await _asked_refs(repository)
     commit = _commit(repository, refs)
     return OutsideState(
         commit=commit,
-        checkout=await _checkout(repository, commit, thorough=thorough),
-        git=await asyncio.to_thread(_git_folder, repository.git_dir),
+        checkout=await _checkout(repository, (commit, mark), thorough=thorough),
+        git=git,
         refs=refs,
         siblings={str(folder): await asyncio.to_thread(_tree, folder) for folder in around.siblings},
         state=_state(around),
     )
+
+
+def _look_at_files(repository: Repository) -> tuple[dict[str, str] | None, dict[str, str], str | None]:
+    """Return the refs, what lies in the git folder, and the mark of the checkout, as far as files tell."""
+    git_dir = repository.git_dir
+    refs = None if (git_dir / "reftable").is_dir() else _ref_files(git_dir)
+    mark = None if _is_bare(repository) else checkout_fingerprint(repository.folder, git_dir)
+    return refs, _git_folder(git_dir), mark
 
 
 def differences(before: OutsideState, after: OutsideState, own_refs: Sequence[str] = OWN_REFS) -> list[Violation]:
@@ -111,7 +107,7 @@ def differences(before: OutsideState, after: OutsideState, own_refs: Sequence[st
 
 
 def classify_differences(found: Iterable[Violation], *, boxed: bool) -> OutsideChanges:
-    """Say what differences mean: in a box no agent can have made them, so a person was at work meanwhile."""
+    """Say what differences mean: in a box no agent can have made them, so a user was at work meanwhile."""
     found = tuple(found)
     if not boxed:
         return OutsideChanges(violations=found)
@@ -154,13 +150,12 @@ def _is_bare(repository: Repository) -> bool:
     return repository.folder == repository.git_dir or not (repository.folder / ".git").exists()
 
 
-async def _checkout(repository: Repository, commit: str | None, *, thorough: bool) -> dict[str, str]:
-    """Ask git what is not as in HEAD, unless nothing at all has changed since it was asked."""
+async def _checkout(repository: Repository, state: tuple[str | None, str | None], *, thorough: bool) -> dict[str, str]:
+    """Ask git what is not as in HEAD, unless nothing at all has changed since it was asked: commit and mark tell."""
     if _is_bare(repository):
         return {}
-    mark = await asyncio.to_thread(checkout_fingerprint, repository.folder, repository.git_dir)
-    key, state = (str(repository.folder), thorough), (commit, mark)
-    if mark is not None and (known := _asked.get(key)) and known[0] == state:
+    key = (str(repository.folder), thorough)
+    if state[1] is not None and (known := _asked.get(key)) and known[0] == state:
         return known[1]
     found = await _ask(repository, thorough=thorough)
     if len(_asked) >= MOST_ASKED:
@@ -183,7 +178,7 @@ async def _ask(repository: Repository, *, thorough: bool) -> dict[str, str]:
     found = await asyncio.to_thread(
         lambda: {name: f"{about} {_file(repository.folder / name)}" for name, about in rows.items()}
     )
-    if thorough:  # a file can be told to be overlooked by `git status`
+    if thorough:  # a file can be marked so that `git status` ignores it
         listed = (await repository.git("ls-files", "-v", "-z")).out.split(b"\0")
         overlooked = [os.fsdecode(row[2:]) for row in listed if row[:1].islower() or row[:1] == b"S"]
         found |= {f"{FLAG}{name}": _file(repository.folder / name) for name in overlooked}
@@ -222,12 +217,9 @@ def _git_folder(git_dir: Path) -> dict[str, str]:
     return {name: word for name, word in found.items() if word != "gone"}
 
 
-async def _refs(repository: Repository) -> dict[str, str]:
-    git_dir = repository.git_dir
-    if (git_dir / "reftable").is_dir():
-        out = await repository.text("for-each-ref", "--format=%(refname) %(objectname)")
-        return dict(line.split(" ", 1) for line in out.splitlines())
-    return await asyncio.to_thread(_ref_files, git_dir)
+async def _asked_refs(repository: Repository) -> dict[str, str]:
+    out = await repository.text("for-each-ref", "--format=%(refname) %(objectname)")
+    return dict(line.split(" ", 1) for line in out.splitlines())
 
 
 def _ref_files(git_dir: Path) -> dict[str, str]:
@@ -238,12 +230,14 @@ def _ref_files(git_dir: Path) -> dict[str, str]:
             value, _, name = line.partition(" ")
             if name and line[0] not in "#^":
                 found[name] = value
-    for folder, _, names in os.walk(git_dir / "refs"):
+    start = len(f"{git_dir}/")
+    for folder, folders, names in os.walk(git_dir / "refs"):
+        below = folder[start:]
+        folders[:] = [name for name in folders if f"{below}/{name}/" not in OWN_REFS]  # they grow with each task
         for name in names:
-            path = Path(folder) / name
             if not name.endswith(".lock"):
-                with contextlib.suppress(OSError):
-                    found[str(path.relative_to(git_dir))] = path.read_text(errors="replace").strip()
+                with contextlib.suppress(OSError), open(f"{folder}/{name}", errors="replace") as file:  # noqa: PTH123
+                    found[f"{below}/{name}"] = file.read().strip()
     return found
 
 
@@ -252,7 +246,10 @@ def _commit(repository: Repository, refs: Prints) -> str | None:
         head = (repository.git_dir / "HEAD").read_text(errors="replace").strip()
     except OSError as error:
         raise GitTrouble(f"{repository.git_dir}/HEAD cannot be read: {error.strerror}") from error
-    return refs.get(head.removeprefix("ref: ")) if head.startswith("ref: ") else head or None
+    if not head.startswith("ref: "):
+        return head or None
+    name = head.removeprefix("ref: ")
+    return refs.get(name) or ref_files.read(repository.git_dir, name)
 
 
 # --- the rest

@@ -1,4 +1,4 @@
-"""What a client asks of an agent, as it stands on the wire."""
+"""What a client asks of an agent, as it is on the wire."""
 
 from __future__ import annotations
 
@@ -57,19 +57,20 @@ class Resource(Camel):
     blob: str | None = None
 
 
-class Block(Camel):
+class PromptBlock(Camel):
     """A piece of a prompt."""
 
     type: str
     text: str = ""
     uri: str | None = None
     name: str = ""
+    data: str = ""  #: of an image, as base64
     resource: Resource | None = None
 
 
 class Prompt(Camel):
     session_id: str
-    prompt: list[Block]
+    prompt: list[PromptBlock]
 
 
 class SetMode(Camel):

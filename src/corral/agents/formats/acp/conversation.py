@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, field, structs
 
 from corral.agents.formats import error_words
 from corral.agents.formats.acp import wire
 from corral.agents.formats.acp.presets import Preset
 from corral.agents.formats.printed_json import UNREADABLE, decode
-from corral.agents.formats.tool_arguments import main_argument
+from corral.agents.formats.tool_arguments import call_arguments, main_argument
 from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
 from corral.model.agent_api import AgentTask, Answer, End, HangUp, Line, Steer, Telling
@@ -20,24 +20,25 @@ from corral.model.events import (
     Asked,
     CalledTool,
     Changed,
+    ContextUsed,
     Ended,
-    Filled,
-    Heeded,
     Planned,
     Said,
     Spent,
     Started,
+    SteerTaken,
     Step,
     ToolReturned,
     Unparsed,
 )
+from corral.model.flow import TaskImage
 from corral.model.values import token_count, usd_or_none
 
 Heard = AgentEvent | Line | HangUp
 STOPPED: dict[str, Failure] = {
     "max_tokens": Failure("context_too_long", "it used up the tokens of its answer before it was done"),
     "max_turn_requests": Failure("bad_output", "it used up its turns before it was done"),
-    "refusal": Failure("refused", "the model refused to go on"),
+    "refusal": Failure("refused", "the model refused to continue"),
 }
 WRITING = ("edit", "delete", "move")
 #: Kinds of tools that a read-only task does without; one that does not say its kind is taken for one of them.
@@ -62,7 +63,9 @@ class AcpConversation:
         self._steers: list[str] = []
         self._open_permissions: dict[
             str, tuple[Raw, list[wire.PermissionChoice]]
-        ] = {}  # what it waits for a person to allow
+        ] = {}  # what it waits for a user to allow
+        #: it must ask, for the user's rules for tools to be heard
+        self._ruled = task.ruled and task.hook is None and preset.rules == "permissions"
         self._tried_login = self._at_work = self._over = False
 
     def read(self, line: str) -> list[Heard]:
@@ -90,7 +93,7 @@ class AcpConversation:
 
     def tell(self, order: Telling) -> list[Line]:
         if isinstance(order, Steer):
-            self._steers.append(order.text)  # it is told when its turn ends
+            self._steers.append(order.text)  # sent when its turn ends
             return []
         held = [wire.answer(number, _outcome(None)) for number, _ in self._open_permissions.values()]
         self._open_permissions.clear()
@@ -143,6 +146,9 @@ class AcpConversation:
             words = f"it speaks version {agent.protocol_version} of ACP, corral version {wire.VERSION}"
             return self._end(Ended(ok=False, error=Failure("bad_output", words)))
         self._agent = agent
+        takes = agent.agent_capabilities.prompt_capabilities
+        if self._task.images and not (takes and takes.image):
+            return self._end(Ended(ok=False, error=Failure("refused", "it takes no images", "leave --image out")))
         if self._preset.login_first and (login := self._login()):
             return [login]
         return [self._open()]
@@ -173,7 +179,7 @@ class AcpConversation:
         if choice and isinstance(choice.current_value, str):
             current = choice.current_value
         started = Started(self._session, self._task.model or current, version)
-        mode = self._preset.modes[2 if self._task.read_only else 0 if self._task.boxed else 1]
+        mode = self._preset.modes[2 if self._task.read_only else 1 if self._ruled or not self._task.boxed else 0]
         if mode and opened.modes and mode in [each.id for each in opened.modes.available_modes]:
             self._before.append(("session/set_mode", {"sessionId": self._session, "modeId": mode}))
         if self._task.model:
@@ -200,11 +206,13 @@ class AcpConversation:
     def _next(self) -> Line:
         if self._before:
             return self._ask(*self._before.pop(0))
-        return self._prompt(self._task.prompt)
+        return self._prompt(self._task.prompt, () if self._task.session else self._task.images)
 
-    def _prompt(self, text: str) -> Line:
+    def _prompt(self, text: str, images: Sequence[TaskImage] = ()) -> Line:
         self._at_work = True
-        return self._ask("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
+        blocks: list[dict[str, object]] = [{"type": "text", "text": text}]
+        blocks.extend({"type": "image", "mimeType": image.media_type, "data": image.data} for image in images)
+        return self._ask("session/prompt", {"sessionId": self._session, "prompt": blocks})
 
     def _on_refused(self, method: str, problem: wire.RpcProblem) -> list[Heard]:
         if method == "session/load":  # it has forgotten: what was done lies in the workspace all the same
@@ -228,19 +236,22 @@ class AcpConversation:
     # --- the end of a turn
 
     def _on_turn_ended(self, turned: wire.PromptReply) -> list[Heard]:
-        told: list[Heard] = [*self._pause()]
+        events: list[Heard] = [*self._pause()]
         self._count(turned)
-        told += self._spent_events()
+        events += self._spent_events()
         if turned.stop_reason != "end_turn":
-            return [*told, *self._end(self._stopped_event(turned.stop_reason))]
+            return [*events, *self._end(self._stopped_event(turned.stop_reason))]
         bad = self._preset.bad_words
         if bad and self._said.startswith(bad):
-            return [*told, *self._end(*error_words.failed(None, self._said.removeprefix(bad), hints=self._hints))]
+            return [*events, *self._end(*error_words.failed(None, self._said.removeprefix(bad), hints=self._hints))]
         if self._steers:
             steers, self._steers = self._steers, []
-            return [*told, *(Heeded(text) for text in steers), self._prompt("\n\n".join(steers))]
+            return [*events, *(SteerTaken(text) for text in steers), self._prompt("\n\n".join(steers))]
         tools = self._tools
-        return [*told, *self._end(error_words.ended_well(self._said, used_tools=tools.were_used, denied=tools.denied))]
+        return [
+            *events,
+            *self._end(error_words.ended_well(self._said, used_tools=tools.were_used, denied=tools.denied)),
+        ]
 
     def _stopped_event(self, reason: str) -> Ended:
         if reason == "cancelled":
@@ -275,14 +286,19 @@ class AcpConversation:
         if method != "session/request_permission":
             return [wire.refusal(message.id, wire.NO_SUCH_METHOD, f"corral does not offer {method}")]
         permission = decode(wire.PERMISSION, message.params)
-        told, question, choice = self._tools.ask(permission)
-        if self._task.asks and choice and choice.kind.startswith("allow"):
+        events, question, choice = self._tools.ask(permission)
+        judged = self._task.asks or self._ruled
+        if judged and choice and choice.kind.startswith("allow"):
             ask = bytes(message.id).decode(errors="replace")
             self._open_permissions[ask] = (message.id, permission.options)
             words, default = self._tools.answers_and_default(permission.options)
-            return [*self._pause(), *told, Asked(question, ask=ask, choices=words, default=default)]
+            asked = Asked(question, ask=ask, choices=words, default=default)
+            if self._ruled:
+                tool, arguments = self._tools.call_of(permission)
+                asked = structs.replace(asked, tool=tool, arguments=arguments, grant=_option_name(choice))
+            return [*self._pause(), *events, asked]
         asked = Asked(question, answer=choice.name or choice.kind if choice else "none of its answers fits")
-        return [*self._pause(), *told, asked, wire.answer(message.id, _outcome(choice))]
+        return [*self._pause(), *events, asked, wire.answer(message.id, _outcome(choice))]
 
     def _listens_to(self, method: str) -> bool:
         return method == "session/update" and self._at_work
@@ -334,7 +350,7 @@ class AcpConversation:
 
 def _filled_events(update: wire.Update) -> list[AgentEvent]:
     used, size = token_count(update.used), token_count(update.size)
-    return [Filled(used, size or None)] if used else []
+    return [ContextUsed(used, size or None)] if used else []
 
 
 def _outcome(choice: wire.PermissionChoice | None) -> dict[str, object]:
@@ -353,7 +369,8 @@ class _AcpCall(Struct):
     words: str = ""
     paths: dict[str, None] = field(default_factory=dict[str, None])
     output: str = ""
-    told: bool = False
+    arguments: dict[str, str] = field(default_factory=dict[str, str])
+    announced: bool = False
     over: bool = False
 
 
@@ -367,21 +384,21 @@ class AcpTools:
     def were_used(self) -> bool:
         return bool(self._calls)
 
-    def update(self, told: wire.Update) -> list[AgentEvent]:
-        """Take in what is new about a call; it is told once its arguments are known, and once it is over."""
-        call = self._learn(told)
+    def update(self, update: wire.Update) -> list[AgentEvent]:
+        """Take in an update of a call; report the call once its arguments are known, and once it is over."""
+        call = self._learn(update)
         if call.over:
             return []
-        ready = bool(call.words) if told.session_update == "tool_call" else told.status in ("in_progress", *OVER)
-        events = self._announce_call(call, told.tool_call_id) if ready else []
-        if told.status not in OVER:
+        ready = bool(call.words) if update.session_update == "tool_call" else update.status in ("in_progress", *OVER)
+        events = self._announce_call(call, update.tool_call_id) if ready else []
+        if update.status not in OVER:
             return events
-        call.over, ok = True, told.status == "completed"
+        call.over, ok = True, update.status == "completed"
         changed: list[AgentEvent] = [Changed(path) for path in call.paths] if ok and call.kind in WRITING else []
-        return [*events, ToolReturned(told.tool_call_id, ok, call.output[: wire.MOST_TEXT]), *changed]
+        return [*events, ToolReturned(update.tool_call_id, ok, call.output[: wire.MOST_TEXT]), *changed]
 
     def ask(self, asked: wire.Permission) -> tuple[list[AgentEvent], str, wire.PermissionChoice | None]:
-        """Decide whether it may: return what is to be told, the question, and the choice; None where none fits."""
+        """Decide whether it may: return the events, the question, and the choice; None where none fits."""
         call = self._learn(asked.tool_call)
         events = self._announce_call(call, asked.tool_call.tool_call_id)
         refused = self._read_only and call.kind in CHANGING
@@ -394,6 +411,13 @@ class AcpTools:
             self.denied[call.name if call.name != "tool" else call.kind or "tool"] = None
         return events, question, choice
 
+    def call_of(self, asked: wire.Permission) -> tuple[str, dict[str, str]]:
+        """Return the call that it asks leave for, as rules for tools see it."""
+        call = self._calls[asked.tool_call.tool_call_id]
+        if call.arguments or call.kind != "execute":
+            return call.name, call.arguments or {"path": next(iter(call.paths), call.title)}
+        return call.name, {"command": call.title.strip("`")}
+
     def answers_and_default(self, options: Sequence[wire.PermissionChoice]) -> tuple[tuple[str, ...], str]:
         """Return a permission's answers as words, and the one that holds if nobody answers: no."""
         refusal = _first(options, ("reject_once", "reject_always"))
@@ -401,34 +425,35 @@ class AcpTools:
         return (words, _option_name(refusal)) if refusal else ((*words, REFUSED), REFUSED)
 
     def choose(self, options: Sequence[wire.PermissionChoice], words: str) -> wire.PermissionChoice | None:
-        """Return the answer that a person's words name; None refuses without one."""
+        """Return the answer that a user's words name; None refuses without one."""
         found = next((option for option in options if _option_name(option) == words), None)
         if found is None or not found.kind.startswith("allow"):
             self.denied["tool"] = None
         return found
 
     def _announce_call(self, call: _AcpCall, number: str) -> list[AgentEvent]:
-        if call.told:
+        if call.announced:
             return []
-        call.told = True
+        call.announced = True
         return [CalledTool(call.name, call.words or call.title, number)]
 
-    def _learn(self, told: wire.Update) -> _AcpCall:
-        call = self._calls.setdefault(told.tool_call_id, _AcpCall())
-        call.kind = told.kind or call.kind
+    def _learn(self, update: wire.Update) -> _AcpCall:
+        call = self._calls.setdefault(update.tool_call_id, _AcpCall())
+        call.kind = update.kind or call.kind
         call.name = (
-            told.name or wire.meta(told.meta).tool_name or (call.kind if call.name == "tool" else "") or call.name
+            update.name or wire.meta(update.meta).tool_name or (call.kind if call.name == "tool" else "") or call.name
         )
-        call.title = told.title or call.title
-        if bytes(told.raw_input) not in (b"", b"{}", b"null"):
-            words, path = main_argument(told.raw_input)
+        call.title = update.title or call.title
+        if bytes(update.raw_input) not in (b"", b"{}", b"null"):
+            call.arguments = call_arguments(update.raw_input) or call.arguments
+            words, path = main_argument(update.raw_input)
             call.words = words or call.words
             call.paths |= {path: None} if path and call.kind in WRITING else {}
-        call.paths |= {place.path: None for place in told.locations or () if place.path}
-        found = wire.pieces(told.content)
+        call.paths |= {place.path: None for place in update.locations or () if place.path}
+        found = wire.pieces(update.content)
         call.paths |= {piece.path: None for piece in found if piece.type == "diff" and piece.path}
         texts = [piece.content.text for piece in found if piece.content and piece.content.text]
-        call.output = "\n".join(texts) or _output(told.raw_output) or call.output
+        call.output = "\n".join(texts) or _output(update.raw_output) or call.output
         return call
 
 
@@ -451,7 +476,7 @@ _OUTPUT = msgspec.json.Decoder(str | _Output)
 
 def _output(raw: Raw) -> str:
     try:
-        told = _OUTPUT.decode(raw)
+        output = _OUTPUT.decode(raw)
     except UNREADABLE:
         return ""
-    return told if isinstance(told, str) else told.output or told.content or told.message
+    return output if isinstance(output, str) else output.output or output.content or output.message

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from corral.model import ErrorClass
+from corral.model.agent_api import PolicyWay
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -22,13 +23,15 @@ class Preset(Struct, frozen=True, kw_only=True):
     model_variable: str = ""
     modes: tuple[str, str, str] = ("", "", "")  #: in our box, outside it, and when nothing may be changed
     login_method: str = ""  #: to authenticate by, where it asks for that although it has its key
-    login_first: bool = False  #: it wants that before anything else
+    login_first: bool = False  #: it asks for that before anything else
     tokens: Literal["turn", "whole", "no"] = "turn"  #: its usage is that of the turn, of all turns, or not to be used
     counts_cached: bool = False  #: its input tokens count those from a cache too
     reports_cost: bool = False
     tells_version: bool = True
     programs: tuple[str, ...] = ()  #: settings that name a program which it starts itself
     bad_words: str = ""  #: it ends well whatever happened; a last message that begins so tells what went wrong
+    #: how the user's rules for tools are heard: by the hook of its kin, by what it asks leave for, or not at all
+    rules: PolicyWay = "permissions"
     meta: Mapping[str, object] = field(default_factory=dict[str, object])  #: goes with a new session
     # Only for those without kin:
     family: str = ""
@@ -41,6 +44,7 @@ class Preset(Struct, frozen=True, kw_only=True):
 _CLAUDE = Preset(
     program="claude-agent-acp",
     kin="claude",
+    rules="hook",
     model_variable="ANTHROPIC_MODEL",
     reports_cost=True,
     tells_version=False,
@@ -52,6 +56,7 @@ _CLAUDE = Preset(
 _CODEX = Preset(
     program="codex-acp",
     kin="codex",
+    rules="no",  # it leaves out hooks that no user has looked at, and asks for nothing once its sandbox is off
     # Inside our box its own sandbox cannot be made: every command would fail.
     modes=("agent-full-access", "workspace-write", "agent-full-access"),
     login_method="api-key",
@@ -108,6 +113,7 @@ PRESETS: dict[str, Preset] = {
         program="opencode",
         arguments=("acp",),
         kin="opencode",
+        rules="hook",
         tokens="no",  # those of its last step alone
         reports_cost=True,
     ),

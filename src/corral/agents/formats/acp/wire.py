@@ -1,4 +1,4 @@
-"""The Agent Client Protocol, version 1, as it stands on the wire: JSON-RPC, one message in each line."""
+"""The Agent Client Protocol, version 1, as it is on the wire: JSON-RPC, one message in each line."""
 
 from __future__ import annotations
 
@@ -51,8 +51,13 @@ class McpCapabilities(Struct):
     http: bool = False
 
 
+class PromptCapabilities(Struct):
+    image: bool = False
+
+
 class Capabilities(Camel):
     load_session: bool = False
+    prompt_capabilities: PromptCapabilities | None = None
     mcp_capabilities: McpCapabilities | None = None
 
 
@@ -197,9 +202,9 @@ class Permission(Camel):
     options: list[PermissionChoice] = field(default_factory=list[PermissionChoice])
 
 
-class _Value(Struct):
+class _WireValue(Struct):
     value: str | None = None
-    options: list[_Value] = field(default_factory=list["_Value"])
+    options: list[_WireValue] = field(default_factory=list["_WireValue"])
 
 
 MESSAGE = msgspec.json.Decoder(Message)
@@ -211,11 +216,11 @@ _TURN_META = msgspec.json.Decoder(TurnMeta)
 _PIECES = msgspec.json.Decoder(list[ContentPiece])
 _TEXT = msgspec.json.Decoder(TextContent)
 _DATA = msgspec.json.Decoder(str | Details)
-_VALUES = msgspec.json.Decoder(list[_Value])
+_VALUES = msgspec.json.Decoder(list[_WireValue])
 
 
 def meta(raw: Raw) -> Meta:
-    """Read what programs add of their own; nobody promises what stands there."""
+    """Read what programs add of their own; nobody promises what is there."""
     try:
         return decode(_META, raw)
     except UNREADABLE:
@@ -224,10 +229,10 @@ def meta(raw: Raw) -> Meta:
 
 def quota(raw: Raw) -> Count | None:
     try:
-        told = decode(_TURN_META, raw).quota
+        found = decode(_TURN_META, raw).quota
     except UNREADABLE:
         return None
-    return told.token_count if told else None
+    return found.token_count if found else None
 
 
 def pieces(raw: Raw) -> list[ContentPiece]:
@@ -262,7 +267,7 @@ def problem_words(problem: RpcProblem) -> str:
         data = _DATA.decode(raw)
         more = data if isinstance(data, str) else data.details or data.message or more
     except UNREADABLE:
-        pass  # in a form of its own: told as it stands
+        pass  # in a form of its own: passed on unchanged
     return f"{problem.message}: {more}" if more and more != problem.message else problem.message
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.boxed.loop.programs import shorten
-from corral.boxed.loop.tools import commands, files, testing
+from corral.boxed.loop.tools import commands, files
 from corral.boxed.loop.tools.result import LoopToolResult
 from corral.boxed.loop.workspace import LoopWorkspace, ToolRefused
 
@@ -23,7 +23,7 @@ class LoopTool(Struct, frozen=True):
     name: str
     arguments: type[Struct]
     do: Callable[[LoopWorkspace, Any, int], LoopToolResult]
-    shown: str  #: the argument that a person wants to see
+    shown: str  #: the argument to show to a user
     writes: bool = False
 
     @property
@@ -49,7 +49,7 @@ TOOLS = (
     LoopTool("bash", commands.BashArguments, commands.bash, "command"),
     LoopTool("git", commands.GitArguments, commands.git, "action"),
     LoopTool("packages", commands.PackagesArguments, commands.packages, "action", writes=True),
-    LoopTool("test", testing.RunTestsArguments, testing.test, "only"),
+    LoopTool("test", commands.RunTestsArguments, commands.test, "only"),
 )
 
 
@@ -61,7 +61,7 @@ class LoopToolbox:
         self.tools = {tool.name: tool for tool in TOOLS if not (read_only and tool.writes)}
 
     def main_argument(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Return the one argument of a call that a person wants to see."""
+        """Return the one argument of a call to show to a user."""
         tool = self.tools.get(name)
         value = arguments.get(tool.shown) if tool else None
         return (value if isinstance(value, str) else str(arguments or ""))[:500]

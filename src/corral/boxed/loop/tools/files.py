@@ -41,7 +41,7 @@ class EditFileArguments(Struct):
     """Replace a piece of a file by another. The old piece must occur exactly once: give enough lines around it."""
 
     path: Path_
-    old: Annotated[str, Meta(description="the piece as it stands in the file, with its indentation")]
+    old: Annotated[str, Meta(description="the piece as it is in the file, with its indentation")]
     new: Annotated[str, Meta(description="what to put in its place")]
 
 

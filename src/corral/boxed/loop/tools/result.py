@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class LoopToolResult(Struct, frozen=True, kw_only=True):
-    """Whether it worked, what the model is told, and which files changed."""
+    """Whether it worked, what the model reads, and which files changed."""
 
     ok: bool = True
     content: dict[str, Any]

@@ -152,11 +152,11 @@ function watchHandlers() {
 function judgeScript(main) {
   script.id = nonce();
   script.main = main;
-  // Soft: a server in the background is ended from outside, and whoever ends a program from inside is seen.
+  // Soft: a server in the background is ended from outside, and code that ends a program from inside is seen.
   send({ e: 'begin', k: 'node', s: script.id, a: short(main === '-e' ? 'node -e' : `node ${within(main)}`), soft: true });
   const exit = process.exit;
   process.exit = function (code) {
-    script.left = true; // whoever ends it by itself may leave something undone
+    script.left = true; // code that ends it may leave something undone
     noteExit(code === undefined ? process.exitCode : code);
     return exit.call(this, code);
   };
@@ -179,7 +179,7 @@ function judgeScript(main) {
   watchHandlers();
   watchPromises();
   process.on('uncaughtExceptionMonitor', () => {
-    // Who handles it himself may go on; nobody may change what becomes of it otherwise.
+    // Code that handles it itself may continue; nobody may change what becomes of it otherwise.
     if (process.listenerCount('uncaughtException') === 0) script.crashed = true;
   });
 }

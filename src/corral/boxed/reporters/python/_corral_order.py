@@ -6,7 +6,7 @@ import os
 import time
 
 
-def wanted():
+def wanted_order():
     """Return what the run asks for; None: all tests, as they come."""
     path = os.environ.get("CORRAL_REPORT_ORDER")
     if not path:
@@ -18,17 +18,29 @@ def wanted():
 class TestSelection:
     """Which tests run, by their ids, and in which order."""
 
-    def __init__(self, only, most, first, turned, seconds):
+    def __init__(self, only, most, first, turned, seconds, times=1):
         self.only = set(only)
         self.most = most  # of one test function, with different parameters
         self.first = set(map(_group, first))
         self.turned = turned
         self.seconds = seconds
+        self.times = times
+        self.part = seconds  # of the time, for one test that runs again and again
         self.began = None
 
     def places(self, names):
         """Return the places of the tests to run, in their order."""
-        return self._some(names) if self.only else self._reversed_places(names)
+        found = self._some(names) if self.only else self._reversed_places(names)
+        self.part = self.seconds / max(1, len(found))
+        return found
+
+    def rounds(self):
+        """Yield each time that one test is to run: once, and again while its part of the time lasts."""
+        began = time.monotonic()
+        for number in range(self.times):
+            if number and time.monotonic() - began > self.part:
+                return
+            yield number
 
     def _some(self, names):
         by_stem = {}

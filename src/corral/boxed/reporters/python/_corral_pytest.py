@@ -27,7 +27,7 @@ def hook(config_module, core):
 def _plugin(config_module, core):
     hookimpl = config_module.hookimpl
 
-    class Plugin(PytestSession):
+    class ReportPlugin(PytestSession):
         pytest_load_initial_conftests = hookimpl(tryfirst=True)(PytestSession.before_conftests)
         pytest_sessionstart = hookimpl(tryfirst=True)(PytestSession.start)
         pytest_collection_modifyitems = hookimpl(trylast=True)(PytestSession.choose)
@@ -38,7 +38,7 @@ def _plugin(config_module, core):
         pytest_runtest_logreport = hookimpl(tryfirst=True)(PytestSession.test_report)
         pytest_sessionfinish = hookimpl(trylast=True)(PytestSession.finish)
 
-    return Plugin(core)
+    return ReportPlugin(core)
 
 
 class PytestSession:
@@ -55,6 +55,7 @@ class PytestSession:
         self.files = {}
         self.order = None
         self.chosen = True  # there are tests left to run
+        self.repeating = False
 
     def before_conftests(self, early_config):
         if not _active:
@@ -88,9 +89,20 @@ class PytestSession:
             items[:] = [items[place] for place in places]
 
     def skip(self, item):
-        if self.order is None or not self.order.is_over():
+        """Leave out a test when the time is over; run one that is to run more than once, from its fixtures on."""
+        if self.order is None or self.repeating:
             return None
-        self.expected.discard(item.nodeid)
+        if self.order.is_over():
+            self.expected.discard(item.nodeid)
+            return True
+        if self.order.times < 2:
+            return None
+        self.repeating = True
+        try:
+            for _ in self.order.rounds():
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+        finally:
+            self.repeating = False
         return True
 
     def on_collected(self, session):

@@ -73,7 +73,7 @@ def send(**event):
             else:
                 return
     except OSError:
-        pass
+        pass  # nobody reads reports any more
     finally:
         _close(channel)
 
@@ -311,7 +311,7 @@ def hook_unittest(module):
 
 def order():
     """Return which tests are to run, and in which order; None: all, as they come."""
-    return _load("_corral_order").wanted() if os.environ.get("CORRAL_REPORT_ORDER") else None
+    return _load("_corral_order").wanted_order() if os.environ.get("CORRAL_REPORT_ORDER") else None
 
 
 def begin_script(main, inner):

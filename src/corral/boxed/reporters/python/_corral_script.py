@@ -23,7 +23,7 @@ class MainProgram:
         self.over = False
         self.frame = None  # of the main program
         self.code = None  # that sys.exit was called with last
-        self.exit = None  # who called sys.exit last, in words; empty: somebody who may
+        self.exit = None  # who called sys.exit last, in words; empty: someone who may
 
     def is_main(self, frame):
         return frame.f_globals is vars(sys.modules["__main__"])
@@ -196,29 +196,29 @@ def _handlers(dis, code):
 
 
 def _wrap_exit(script, name, original, code):
-    def ended(*args, **kwargs):
+    def noting_end(*args, **kwargs):
         try:
             script.ended_by(code(args), sys._getframe(1) if _has_caller(1) else None, "os." + name)
         except Exception:  # noqa: BLE001 -- a reporter never breaks what it reports on
             pass
         return original(*args, **kwargs)
 
-    ended.__name__ = ended.__qualname__ = name
-    ended.__doc__ = original.__doc__
-    return ended
+    noting_end.__name__ = noting_end.__qualname__ = name
+    noting_end.__doc__ = original.__doc__
+    return noting_end
 
 
 def _exit(script, original):
-    def ended(status=None, /):
+    def noting_end(status=None, /):
         try:
             script.exits(status, sys._getframe(1) if _has_caller(1) else None)
         except Exception:  # noqa: BLE001 -- a reporter never breaks what it reports on
             pass
         return original(status)
 
-    ended.__name__ = ended.__qualname__ = "exit"
-    ended.__doc__ = original.__doc__
-    return ended
+    noting_end.__name__ = noting_end.__qualname__ = "exit"
+    noting_end.__doc__ = original.__doc__
+    return noting_end
 
 
 def _has_caller(depth):

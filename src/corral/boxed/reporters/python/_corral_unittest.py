@@ -41,7 +41,7 @@ class UnittestSession:
 
 
 def hook(module, core):
-    core.GUARD.look()  # before ours, so that the checked code's are told from it
+    core.GUARD.look()  # before ours, so that those of the checked code can be distinguished
     result, runner = module.result.TestResult, module.runner.TextTestRunner
     for name, outcome in _ENDS.items():
         setattr(result, name, _noting(getattr(result, name), outcome))
@@ -100,11 +100,15 @@ def _ordered_tests(test, session, order):
         return test
 
     class Ordered(sys.modules["unittest"].TestSuite):
+        _cleanup = order.times < 2  # else each is needed more than once
+
         def __iter__(self):
             for each in super().__iter__():
                 if order.is_over():
                     return
-                yield each
+                for _ in order.rounds():
+                    session.ends.pop(str(each.id()), None)
+                    yield each
 
     return Ordered([tests[place] for place in order.places([session.prefix + each.id() for each in tests])])
 

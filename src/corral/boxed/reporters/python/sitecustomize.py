@@ -60,12 +60,12 @@ class _Watcher:
         try:
             loader.exec_module = exec_module
         except AttributeError:
-            pass
+            pass  # a loader that takes no attribute: its module is not watched
         return spec
 
 
 def _main(os, tree):
-    """Return what this program runs, if that is part of the checked tree or stands on the command line."""
+    """Return what this program runs, if that is part of the checked tree or is on the command line."""
     words = getattr(sys, "argv", None) or [""]
     first = words[0]
     if first in ("-c", "-", ""):

@@ -11,14 +11,14 @@ from msgspec import Meta, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from corral.engine.linear_delegations import is_delegation
 from corral.engine.queue.rows import ScheduleRow, TriggerRow, schedule_row, trigger_row
 from corral.engine.queue.triggers import TooManyStarts, occasion
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import Submission, Word, request_of
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Admin, Reader
+from corral.frontends.web.auth import Admin, Caller, Reader
 from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
-from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request as RunRequest
 from corral.model import Run
@@ -52,7 +52,7 @@ class TriggerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     request: Submission
     when: Word = ""  #: a condition over `payload` and `event`; empty: always
-    approve: Word = ""  #: ask a person for so long before it starts, as `60m`; no answer is a no
+    approve: Word = ""  #: ask a user for so long before it starts, as `60m`; no answer is a no
     approve_unless: Word = ""  #: a condition as `when`: where it holds, nobody is asked
     branch: Word = ""  #: of the request's repository: new commits on it are an occasion too
     secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
@@ -103,7 +103,7 @@ async def put_trigger(name: str, request: Request, site: CurrentSite, caller: Ad
     wanted = await body(request, TriggerBody)
     vetted = _check_request(site, caller, wanted.request)
     fields: dict[str, Any] = {**structs.asdict(wanted), "request": vetted, "secret": wanted.secret or ""}
-    policy.branch(wanted.branch or None)
+    auth.vet_branch(wanted.branch or None)
     record = TriggerRecord(name=name, by=caller.by, **fields)
     return answer(trigger_row(await site.engine.triggers.put(record), secret=True))
 
@@ -128,8 +128,12 @@ async def call(name: str, request: Request, site: CurrentSite) -> Response:
         raise RefusedRequest(401, "signature", "there is no such trigger, or the signature is wrong or old")
     site.limiter.count_request(f"trigger {name}")
     once = next((sent[name] for name in DELIVERIES if sent.get(name)), None) or secrets.token_hex(8)
+    called = occasion(once[:200], _event(sent), raw)
+    if "linear-signature" in sent and is_delegation(called.payload):
+        taken = site.engine.delegations.take(record, called.payload, once[:200])
+        return answer(NotStarted(trigger=name, reason="taken" if taken else "known already"))
     try:
-        fired = await site.engine.triggers.fire(record, occasion(once[:200], _event(sent), raw), site.vet)
+        fired = await site.engine.triggers.fire(record, called, site.vet)
     except TooManyStarts as error:
         raise RefusedRequest(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
     if fired.run is None:
@@ -144,4 +148,4 @@ def _event(sent: Mapping[str, str]) -> str:
 
 def _check_request(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
     roots = site.settings.roots
-    return policy.request(request_of(wanted, policy.repository(wanted.repo, roots)), caller, roots)
+    return auth.vet_request(request_of(wanted, auth.vet_repository(wanted.repo, roots)), caller, roots)

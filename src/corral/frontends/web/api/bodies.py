@@ -148,7 +148,7 @@ class MergeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ResolveBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of files in conflict; the merge that waits for it is gone on with."""
+    """What becomes of files in conflict; the merge that waits for it is continued."""
 
     choices: dict[Word, Side] = field(default_factory=dict[str, Any])
     texts: dict[Word, Long] = field(default_factory=dict[str, str])  #: what a file shall contain

@@ -1,4 +1,4 @@
-"""What stands against landing a run, with the texts of all sides; and how a person settles it."""
+"""What prevents merging a run, with the texts of all sides; and how a user settles it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import ResolveBody
 from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import MergeCaller, Reader
@@ -17,7 +17,10 @@ from corral.model import Run
 from corral.model.merge import Conflicts, MergeRequest
 
 router = APIRouter(tags=["runs"])
-Branch = Annotated[str | None, Query(max_length=200, description="Where it would land; else where it was to land.")]
+Branch = Annotated[
+    str | None,
+    Query(max_length=200, description="Branch to merge into. [default: the branch of the merge in conflict]"),
+]
 Only = Annotated[str | None, Query(max_length=4096, description="Only this path.")]
 
 
@@ -27,7 +30,7 @@ async def conflicts(run: str, site: CurrentSite, _: Reader, into: Branch = None,
 
     A version that is not text, or too long, has no text. This changes nothing.
     """
-    return answer(await site.engine.merges.conflicts(run, policy.branch(into), path))
+    return answer(await site.engine.merges.conflicts(run, auth.vet_branch(into), path))
 
 
 @router.post(
@@ -48,10 +51,10 @@ async def settle(run: str, request: Request, site: CurrentSite, caller: MergeCal
 
 
 def _request(run: str, wanted: ResolveBody) -> MergeRequest:
-    policy.relative((*wanted.choices, *wanted.texts))
+    auth.vet_paths((*wanted.choices, *wanted.texts))
     return MergeRequest(
         run=run,
-        into=policy.branch(wanted.into),
+        into=auth.vet_branch(wanted.into),
         strategy=wanted.strategy,
         resolve=tuple(wanted.choices.items()),
         texts=tuple(wanted.texts.items()),

@@ -15,13 +15,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import CurrentSite, Site, site_of
-from corral.frontends.web.auth import Reader, identify_socket
+from corral.frontends.web.auth import Caller, Reader, identify_socket
 from corral.frontends.web.bodies import answer, gives
-from corral.frontends.web.caller import Caller
-from corral.frontends.web.guard import deny
+from corral.frontends.web.guard import KEY, deny
 from corral.frontends.web.problems import of_error
 from corral.frontends.web.streams import Hub, Viewer, encode_event, follow
-from corral.frontends.web.wire import KEY, StreamConnection
+from corral.frontends.web.wire import StreamConnection
 from corral.model.errors import CorralError
 
 router = APIRouter(tags=["events"])
@@ -67,7 +66,7 @@ async def of_run(
     after = _after(last_event_id, after)
     if last_event_id is not None and site.hub.over(name) and not site.engine.history.log(name, after, 1, node):
         return Response(status_code=204)  # tells an EventSource not to come back
-    return EventStream(site.hub, site.hub.watch(caller, name, node, after))
+    return EventStream(site.hub, site.hub.watch(caller.login, name, node, after))
 
 
 @router.get("/events", responses=SSE)
@@ -79,7 +78,7 @@ async def of_all(
 ) -> Response:
     """Stream the events of all runs, from `after` or Last-Event-ID on; without either, from now on."""
     start = site.engine.history.last_sequence() if after is None else after
-    return EventStream(site.hub, site.hub.watch(caller, None, None, _after(last_event_id, start)))
+    return EventStream(site.hub, site.hub.watch(caller.login, None, None, _after(last_event_id, start)))
 
 
 def _after(header: str | None, otherwise: int) -> int:
@@ -128,7 +127,7 @@ async def _chunk(send: Send, text: bytes) -> None:
 
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
-        pass
+        pass  # nothing else that the client sends matters
 
 
 # --- WebSocket
@@ -185,7 +184,7 @@ class _WatchSocket:
         if len(self._watching) >= MOST_SUBSCRIPTIONS or wish.id in self._watching:
             raise CorralError("this connection cannot watch that as well", hint="leave one first, and use new ids")
         run = None if wish.watch == "*" else self._site.engine.find(wish.watch)
-        viewer = self._site.hub.watch(self._caller, run, wish.node, wish.after)
+        viewer = self._site.hub.watch(self._caller.login, run, wish.node, wish.after)
         self._watching[wish.id] = asyncio.create_task(self._tell(wish.id, viewer))
 
     async def _tell(self, name: str, viewer: Viewer) -> None:

@@ -1,4 +1,4 @@
-"""What waits for a person."""
+"""What waits for a user."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import AnswerBody
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Reader, Runner
+from corral.frontends.web.auth import Caller, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.frontends.web.caller import Caller
 from corral.model import Entry, InboxEntry
 
 router = APIRouter(tags=["inbox"])

@@ -87,8 +87,8 @@ def _health(site: Site) -> Health:
         parts["money"] = f"everything is halted ({where})" if (where := site.engine.money.halted_by()) else "ok"
     except CorralError as error:
         parts["store"] = f"down: {error}"
-    parts["foreman"] = site.foreman.trouble() or "ok"
-    down = parts["store"].startswith("down") or parts["foreman"].startswith("down")
+    parts["supervisor"] = site.supervisor.trouble() or "ok"
+    down = parts["store"].startswith("down") or parts["supervisor"].startswith("down")
     good = all(words == "ok" for words in parts.values())
     return Health(status="down" if down else "ok" if good else "degraded", version=__version__, parts=parts)
 
@@ -105,7 +105,7 @@ def metrics_text(site: Site) -> str:
             _gauge("corral_queue_waiting", "Runs that wait to be taken up.", [({}, queue.count)]),
             _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
             _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
-            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.active))]),
+            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.supervisor.active))]),
             _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
             _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
             _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.memory import FactView
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import answer, body, gives, takes
@@ -61,4 +61,4 @@ async def remove_fact(fact: str, site: CurrentSite, _: Admin, repo: Repo = "") -
 
 
 def _folder(site: Site, repo: str) -> Path:
-    return Path(policy.repository(repo, site.settings.roots))
+    return Path(auth.vet_repository(repo, site.settings.roots))

@@ -1,4 +1,4 @@
-"""Money: limits and how they stand, what was spent, quotas, a halt of everything."""
+"""Money: limits and their use, what was spent, quotas, a halt of everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from corral.engine.budget import money
 from corral.engine.views.run_document import moment
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import answer, body, gives, takes
@@ -134,7 +134,7 @@ async def show_budget(site: CurrentSite, _: Reader) -> Response:
 async def set_budget(request: Request, site: CurrentSite, caller: Admin) -> Response:
     """Set limits: for each run, a day, a month; no answer exceeds the ceiling."""
     wanted = await body(request, BudgetBody)
-    repo = policy.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
+    repo = auth.vet_repository(wanted.repo, site.settings.roots) if wanted.repo else ""
     limits = (
         Limit(window="run", usd=wanted.per_run or 0.0, agent=wanted.agent, repo=repo),
         Limit(window="day", usd=wanted.per_day or 0.0, agent=wanted.agent, repo=repo),

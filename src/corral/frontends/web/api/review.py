@@ -64,5 +64,5 @@ async def revise(run: str, request: Request, site: CurrentSite, caller: Runner) 
     """Send all open comments to the agent of an attempt; the result is a new attempt, checked as before."""
     wanted = await body(request, ReviseBody, required=False)
     name = await site.engine.open_revision(run, wanted.text, wanted.attempt, caller.by)
-    await site.foreman.begin(name, partial(site.engine.resume, name))
+    await site.supervisor.begin(name, partial(site.engine.resume, name))
     return answer(site.engine.show(name), 202)

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from corral.engine.merge import pick_files
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import ChooseBody, MergeBody, NodeBody, RenameBody, SteerBody
 from corral.frontends.web.api.rows import ActionReply
 from corral.frontends.web.app_state import CurrentSite, Site
@@ -45,7 +45,7 @@ async def pause(run: str, request: Request, site: CurrentSite, caller: Runner) -
 
 
 @router.post(
-    "/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "It goes on."),
+    "/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "The run continues."),
     openapi_extra=takes(NodeBody, required=False),
 )  # fmt: skip
 async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) -> Response:
@@ -55,7 +55,7 @@ async def resume(run: str, request: Request, site: CurrentSite, caller: Runner) 
     if wanted.node is not None and site.engine.is_active(name):
         await site.engine.control.unpause(name, wanted.node, caller.by)
     else:
-        await site.foreman.begin(name, partial(site.engine.resume, name))
+        await site.supervisor.begin(name, partial(site.engine.resume, name))
     return answer(site.engine.show(name), 202)
 
 
@@ -67,7 +67,7 @@ async def retry(run: str, request: Request, site: CurrentSite, _: Runner) -> Res
     """Repeat what did not get done: one node and all nodes after it, or all nodes that failed."""
     wanted, name = await body(request, NodeBody, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _ignore_text))
+    await site.supervisor.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _ignore_text))
     return answer(site.engine.show(name), 202)
 
 
@@ -225,8 +225,8 @@ async def undo(run: str, site: CurrentSite, _: MergeCaller) -> Response:
 
 
 def _request(run: str, wanted: MergeBody) -> MergeRequest:
-    policy.branch(wanted.into)
-    policy.relative((*wanted.take, *wanted.resolve))
+    auth.vet_branch(wanted.into)
+    auth.vet_paths((*wanted.take, *wanted.resolve))
     return MergeRequest(
         run=run,
         strategy=wanted.strategy,

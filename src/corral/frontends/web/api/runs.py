@@ -9,12 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.run_filters import Filters, read_filter
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import Submission, request_of
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Reader, Runner
+from corral.frontends.web.auth import Caller, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Run, RunPlan
 from corral.model.errors import BadRequest
@@ -39,13 +38,13 @@ async def submit(
 async def enqueue(site: Site, caller: Caller, wanted: Submission, key: str | None = None) -> tuple[str, bool]:
     """Check what is wanted, and put it into the queue; return the run, and whether it is new."""
     roots = site.settings.roots
-    asked = policy.request(request_of(wanted, policy.repository(wanted.repo, roots)), caller, roots)
+    asked = auth.vet_request(request_of(wanted, auth.vet_repository(wanted.repo, roots)), caller, roots)
     ticket = Ticket(by=caller.by, priority=wanted.priority, key=f"{caller.token.id}/{key}" if key is not None else None)
     if before := site.engine.requests.before(asked, ticket):
         return before, False
 
     def vet(plan: RunPlan) -> None:
-        policy.plan(plan, caller, roots)
+        auth.vet_plan(plan, caller, roots)
 
     return await site.engine.requests.enqueue(asked, ticket, vet=vet), True
 

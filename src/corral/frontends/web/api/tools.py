@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from corral.engine.programs import shown_record
 from corral.engine.tools import ToolView
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
@@ -63,4 +63,4 @@ async def remove_tool(name: str, site: CurrentSite, _: Admin, repo: Repo = "") -
 
 
 def _folder(site: Site, repo: str) -> Path:
-    return Path(policy.repository(repo, site.settings.roots))
+    return Path(auth.vet_repository(repo, site.settings.roots))

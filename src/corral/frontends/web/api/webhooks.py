@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from msgspec import Meta, Struct
@@ -14,7 +14,7 @@ from corral.frontends.web.api.bodies import Words
 from corral.frontends.web.app_state import CurrentSite
 from corral.frontends.web.auth import Admin
 from corral.frontends.web.bodies import answer, body, gives, takes
-from corral.model.server import Delivery, WebhookRecord
+from corral.model.server import Delivery, DeliveryState, WebhookRecord
 
 router = APIRouter(tags=["webhooks"])
 
@@ -72,7 +72,7 @@ async def deliveries(
     webhook: str,
     site: CurrentSite,
     _: Admin,
-    state: Literal["waiting", "delivered", "dead"] | None = None,
+    state: DeliveryState | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> Response:
     """List deliveries: sent, waiting for a retry, and dead, newest first."""

@@ -1,4 +1,4 @@
-"""Attempts side by side: the ranking with its reasons, two changes beside each other, and a person's choice."""
+"""Attempts side by side: the ranking with its reasons, two changes beside each other, and a user's choice."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ async def compare(
         request, caller, "compare.html",
         run=document, nodes=found.nodes, whys={node.id: node.why for node in document.nodes}, one=one, other=other,
         rivals=_with_work(found), files=files[:PAGE], count=len(files), taken=files[:MOST_TAKEN],
+        revised={each.revises for node in found.nodes for each in node.attempts},
         takes_all=len(files) <= MOST_TAKEN, asked=site.engine.inbox.choices(document.run), meaning=text.GRADES_SAY,
     )  # fmt: skip
 
@@ -118,6 +119,7 @@ def _two(found: Comparison, a: str, b: str) -> tuple[ComparedAttempt | None, Com
     rivals = {each.attempt: each for each in _with_work(found)}
     several = [node.attempts for node in found.nodes if sum(bool(each.files_changed) for each in node.attempts) > 1]
     firsts = [each for each in several[0] if each.files_changed] if several else list(rivals.values())
+    firsts.sort(key=lambda each: each.place is None)  # rivals before what was revised
     one = rivals.get(a) or next((each for each in firsts if each.attempt != b), None)
     other = rivals.get(b) or next((each for each in firsts if one and each.attempt != one.attempt), None)
     return one, other

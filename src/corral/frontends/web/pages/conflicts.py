@@ -12,11 +12,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import MergeCaller, Reader, form
 from corral.frontends.web.pages import diff_html, frame
-from corral.frontends.web.pages.merge import result_page
 from corral.frontends.web.problems import RefusedRequest
 from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN
@@ -65,7 +64,7 @@ async def look(run: str, request: Request, site: CurrentSite, caller: Reader, in
     trouble: CorralError | None = None
     if document.status not in OPEN:
         try:
-            found = await site.engine.merges.conflicts(document.run, policy.branch(into or None))
+            found = await site.engine.merges.conflicts(document.run, auth.vet_branch(into or None))
         except RefusedRequest:
             raise
         except CorralError as error:
@@ -88,16 +87,16 @@ async def at_work(run: str, request: Request, site: CurrentSite, caller: Reader)
 
 @router.post("/runs/{run}/conflicts")
 async def settle(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
-    """Keep what was chosen, and land it as soon as nothing is in conflict any more."""
+    """Keep what was chosen, and merge it as soon as nothing is in conflict any more."""
     del caller
     name = site.engine.find(run)
-    landing = await site.landings.begin(_request(name, await form(request)))
-    return frame.go_to(result_page(name, landing))
+    merging = await site.running_merges.begin(_request(name, await form(request)))
+    return frame.go_to(frame.merge_result_address(name, merging))
 
 
 @router.post("/runs/{run}/conflicts/agent")
 async def hand_over(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
-    """Have an agent settle it, in a run of its own; this goes on while nobody looks."""
+    """Have an agent settle it, in a run of its own; this continues while nobody looks."""
     caller.needs("run")
     name, given = site.engine.find(run), await form(request)
     agent = given.get("agent", "").strip()
@@ -106,11 +105,11 @@ async def hand_over(run: str, request: Request, site: CurrentSite, caller: Merge
     tries = given.get("tries", "3")
     request_ = MergeRequest(
         run=name,
-        into=policy.branch(given.get("into") or None),
+        into=auth.vet_branch(given.get("into") or None),
         resolve_with=agent,
         tries=int(tries) if tries.isdecimal() and 1 <= int(tries) <= MOST_TRIES else 3,
     )
-    await site.landings.begin(request_)
+    await site.running_merges.begin(request_)
     return frame.go_to(f"/runs/{name}/conflicts")
 
 
@@ -124,8 +123,8 @@ async def abort(run: str, site: CurrentSite, caller: MergeCaller) -> Response:
 
 def _settling(site: Site, run: str) -> RunningMerge | None:
     """Return what an agent does, or did, about the conflicts of a run."""
-    landing = site.landings.of(run)
-    return landing if landing and landing.agent else None
+    merging = site.running_merges.of(run)
+    return merging if merging and merging.agent else None
 
 
 def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
@@ -140,10 +139,10 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
         elif choice == "text":
             text = given.get(f"text-{number}", "")  # browsers send every line end as two letters
             texts.append((path, text if given.get(f"feeds-{number}") else text.replace("\r\n", "\n")))
-    policy.relative(path for path, _ in (*sides, *texts))
+    auth.vet_paths(path for path, _ in (*sides, *texts))
     return MergeRequest(
         run=run,
-        into=policy.branch(given.get("into") or None),
+        into=auth.vet_branch(given.get("into") or None),
         resolve=tuple(sides),
         texts=tuple(texts),
         seen=given.get("seen") or None,

@@ -17,11 +17,12 @@ from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Admin, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
-from corral.model.money import Budget, By, Limit, Window
+from corral.model.money import Budget, By, CostOverview, CostRow, CostTable, Limit, Window
 
 router = APIRouter()
 DIMENSIONS: tuple[By, ...] = get_args(By)
 WINDOWS: dict[str, Window] = {"run": "run", "day": "day", "month": "month", "ceiling": "ceiling"}
+LIMIT_DRAWN = 5  #: times the highest day: a limit above that would press all bars flat
 PERIODS = {7: "7 days", 30: "30 days", 90: "90 days", 0: "all time"}
 
 
@@ -30,7 +31,23 @@ class CostBar(Struct, frozen=True, kw_only=True):
 
     day: str
     usd: float
-    height: float  #: of the highest, in percent
+    reserved: float
+    attempts: int
+    done: int
+    height: float  #: of what is spent, in percent of the highest
+    reserved_height: float
+
+
+class CostPlot(Struct, frozen=True, kw_only=True):
+    """Days as bars, with the limit of a day where it can be drawn."""
+
+    bars: tuple[CostBar, ...]
+    limit: float | None  #: of a day, in dollars
+    limit_height: float  #: in percent; 0: it is far above all bars
+
+    @property
+    def highest(self) -> CostBar:
+        return max(self.bars, key=lambda bar: bar.usd)
 
 
 @router.get("/cost")
@@ -76,21 +93,44 @@ def _values(site: Site, by: By, days: int) -> dict[str, object]:
         "periods": PERIODS,
         "table": table,
         "most": most,
-        "bars": _bars({row.key: row.usd for row in found.days.rows}, days, settings),
+        "plot": _plot(found.days, days, settings, _day_limit(found)),
+        "agent_plots": {name: _plot(each, days, settings) for name, each in found.agent_days.items()},
         "standings": found.standings,
         "quotas": found.quotas,
         "zone": found.zone,
     }
 
 
-def _bars(by_day: dict[str, float], days: int, settings: Budget) -> list[CostBar]:
+def _day_limit(found: CostOverview) -> float | None:
+    of_all = [each.limit.usd for each in found.standings if each.limit.window == "day" and not each.limit.agent]
+    return min(of_all, default=None)
+
+
+def _plot(table: CostTable, days: int, settings: Budget, limit: float | None = None) -> CostPlot | None:
     """Return every day of the period, also those without cost: a gap would lie."""
-    if not by_day:
-        return []
+    rows = {row.key: row for row in table.rows}
+    if not rows:
+        return None
     zone: tzinfo = money.zone_of(settings)
     last = datetime.now(zone).date()
-    first = last - timedelta(days=days - 1) if days else min(date.fromisoformat(day) for day in by_day)
+    first = last - timedelta(days=days - 1) if days else min(date.fromisoformat(day) for day in rows)
     first = max(first, last - timedelta(days=364))
-    highest = max(by_day.values()) or 1.0
+    highest = max(row.usd + row.reserved_usd for row in rows.values()) or 1.0
+    drawn = limit if limit is not None and limit <= LIMIT_DRAWN * highest else None
+    full = max(highest, drawn or 0.0)
     wanted = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
-    return [CostBar(day=day, usd=by_day.get(day, 0.0), height=100 * by_day.get(day, 0.0) / highest) for day in wanted]
+    bars = tuple(_bar(day, rows.get(day), full) for day in wanted)
+    return CostPlot(bars=bars, limit=limit, limit_height=100 * drawn / full if drawn else 0.0)
+
+
+def _bar(day: str, row: CostRow | None, full: float) -> CostBar:
+    spent, reserved = (row.usd, row.reserved_usd) if row else (0.0, 0.0)
+    return CostBar(
+        day=day,
+        usd=spent,
+        reserved=reserved,
+        attempts=row.attempts if row else 0,
+        done=row.done if row else 0,
+        height=100 * spent / full,
+        reserved_height=100 * reserved / full,
+    )

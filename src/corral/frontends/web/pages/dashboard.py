@@ -13,7 +13,8 @@ from corral.engine.budget import money
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
-from corral.frontends.web.pages.outcomes import Outcome, outcome
+from corral.frontends.web.pages.new import known_repositories
+from corral.frontends.web.pages.outcomes import DashboardRow, outcome
 from corral.model import Status
 from corral.model.server import RunFilter, RunSummary
 
@@ -37,7 +38,7 @@ class Today(Struct, frozen=True, kw_only=True):
 
 
 class ActiveRunView(Struct, frozen=True, kw_only=True):
-    """What goes on."""
+    """The active runs."""
 
     line: RunSummary
     done: int
@@ -77,18 +78,18 @@ def _values(site: Site) -> dict[str, object]:
         "today": _today(site),
         "queue": site.engine.queue.state(),
         "halted": site.engine.money.halted_by(),
-        "repository": site.settings.roots[0],
+        "repository": "" if asked or parked or ready else next(iter(known_repositories(site)), ""),
     }
 
 
-def _ready(site: Site) -> list[Outcome]:
+def _ready(site: Site) -> list[DashboardRow]:
     """Return the runs that are done and not merged, the newest first."""
     unmerged = RunFilter(most=READY_MOST + 1, statuses=("done",), unmerged=True, top_level=True)
     found = [outcome(site.engine.show(line.run), line.title) for line in site.engine.history.page(unmerged)]
     return [each for each in found if each.can_merge]
 
 
-def _outcome(site: Site, run: str) -> Outcome:
+def _outcome(site: Site, run: str) -> DashboardRow:
     return outcome(site.engine.show(run), site.engine.history.flow_of(run).title)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -10,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from corral.engine.views.changes import ChangeSelection, Fold
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import diff_html, frame
+from corral.frontends.web.pages.review import review_view
 from corral.model import Run
 
 router = APIRouter()
@@ -39,6 +41,7 @@ async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
         request, caller, "_diff.html" if part else "diff.html",
         run=document, change=change, rows=rows, tree=diff_html.tree(rows), found=len(found), first=first, q=q,
         looked=looked, page=first // PAGE, size=PAGE, attempts=with_work(document), query=diff_html.query,
+        review=review_view(document),
     )  # fmt: skip
 
 
@@ -72,7 +75,7 @@ async def lines(  # noqa: PLR0913, PLR0917
 def _names(request: Request) -> tuple[str, str]:
     """Return the new and the old name of a file; they only ever reach git, and only within the repository."""
     names = diff_html.query_value(request, "path"), diff_html.query_value(request, "old")
-    policy.relative(names)
+    auth.vet_paths(names)
     return names
 
 
@@ -93,3 +96,29 @@ def with_work(run: Run) -> list[tuple[str, str, str]]:
         for attempt in node.attempts
         if attempt.commit
     ]
+
+
+# --- artifacts
+
+MOST_SHOWN_BYTES = 2 << 20
+IMAGES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+}
+
+
+@router.get("/runs/{run}/artifacts/{name:path}")
+async def artifact(run: str, name: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
+    """Show a named file: text, an image, or HTML in a frame that runs nothing; all is an agent's work."""
+    found, content = site.engine.work.artifact(run, name)
+    image = next((kind for sign, kind in IMAGES.items() if content.startswith(sign)), None)
+    shown = content if len(content) <= MOST_SHOWN_BYTES else b""
+    is_text = b"\0" not in shown[:8000]
+    return frame.show(
+        request, caller, "artifact.html",
+        run=run, artifact=found, large=not shown and bool(content),
+        image=f"data:{image};base64,{base64.b64encode(shown).decode()}" if image and shown else None,
+        page=shown.decode(errors="replace") if is_text and found.path.endswith((".html", ".htm")) else None,
+        text=shown.decode(errors="replace") if is_text and not image else None,
+    )  # fmt: skip

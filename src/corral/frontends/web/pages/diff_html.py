@@ -17,7 +17,7 @@ from pygments.lexers import find_lexer_class_for_filename
 from pygments.util import ClassNotFound
 from starlette.requests import Request
 
-from corral.engine.views.changes import Block, ChangeSelection, FileDiff, FileHunks, Fold, PatchLine
+from corral.engine.views.changes import ChangeSelection, FileDiff, FileHunks, Fold, PatchBlock, PatchLine
 
 MOST_OPEN = 40  #: files of a list that are open from the start
 MOST_OPEN_LINES = 400  #: of a file that is
@@ -28,7 +28,7 @@ MODES = {"100755": "a program", "100644": "a plain file", "120000": "a link", "1
 Segments = list[tuple[str, str]]  #: class and text, of one line
 MOST_CHARACTERS = 300_000  #: of one text that is coloured
 MOST_LINE = 1_000  #: letters of one line that are shown
-MOST_COLOURED_LINE = 1_000  #: a longer line is no code that a person wrote
+MOST_COLOURED_LINE = 1_000  #: a longer line is no code that a user wrote
 MOST_SECONDS = 1.0
 #: What a part of a program is to the eye, by how its kind begins.
 TOKEN_CLASSES = {
@@ -111,7 +111,7 @@ def _notes(file: FileHunks) -> list[str]:
 
 
 def tree(listed: Sequence[FileRow]) -> FolderNode:
-    """Return files below their folders; a folder that holds nothing but another stands on one line with it."""
+    """Return files below their folders; a folder that holds nothing but another is on one line with it."""
     root = FolderNode(name="")
     known: dict[str, FolderNode] = {"": root}
     for row in listed:
@@ -180,7 +180,7 @@ def _lines(name: str, text: str | None) -> list[Segments] | None:
     return colour_lines(name, text) if text else None
 
 
-def _block(block: Block, old: list[Segments] | None, new: list[Segments] | None, most: int) -> str:
+def _block(block: PatchBlock, old: list[Segments] | None, new: list[Segments] | None, most: int) -> str:
     out = ['<div class="bk ch">' if block.changed else '<div class="bk">']
     for before, after in block.pairs[:most]:
         out.extend(
@@ -291,7 +291,7 @@ def line_html(parts: Segments, marks: Sequence[tuple[int, int]] = ()) -> Markup:
         place += len(text)
     more = sum(len(text) for _, text in parts) - MOST_LINE
     if more > 0:
-        out.append(f'<span class="cut">… {more:,} more letters</span>')
+        out.append(f'<span class="cut">… {more:,} more characters</span>')
     return Markup("".join(out))  # noqa: S704 -- every piece was escaped
 
 

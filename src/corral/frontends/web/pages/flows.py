@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -12,13 +13,13 @@ from starlette.responses import Response
 
 from corral.engine.planning.build_flow import template, template_names
 from corral.engine.views import flow_pictures
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Reader, Runner, form
-from corral.frontends.web.caller import Caller
+from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.pages import frame
+from corral.frontends.web.pages.new import chosen_repository, known_repositories
 from corral.model import Request as RunRequest
 from corral.model.errors import BadFlow, CorralError
 
@@ -45,7 +46,7 @@ async def editor(
     about = {name: template(name).partition("\n")[0].lstrip("# ") for name in known}
     return frame.show(
         request, caller, "flows.html",
-        about=about, chosen=chosen, text=template(chosen), roots=site.settings.roots,
+        about=about, chosen=chosen, text=template(chosen), roots=site.settings.roots, places=known_repositories(site),
     )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ async def check(request: Request, site: CurrentSite, caller: Reader) -> Response
         mistakes = [_mistake(line) for line in str(error).splitlines()]
     except CorralError as error:
         trouble = f"{error}" + (f" (hint: {error.hint})" if error.hint else "")
-    drawn: dict[str, object] = {"nodes": [], "picture": "", "estimate": [], "inputs": [], **values}
+    drawn: dict[str, object] = {"nodes": [], "picture": "", "estimate": [], "inputs": {}, **values}
     return frame.show(request, caller, "_flow.html", mistakes=mistakes, trouble=trouble, **drawn)
 
 
@@ -70,21 +71,27 @@ async def check(request: Request, site: CurrentSite, caller: Reader) -> Response
 async def run(request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Carry a flow out, and open its screen."""
     given = await form(request)
-    wanted = Submission(flow=given.get("flow", ""), repo=given.get("repo", "").strip(), inputs=_inputs(given))
+    wanted = Submission(flow=given.get("flow", ""), repo=chosen_repository(given), inputs=_inputs(given))
     name, _ = await enqueue(site, caller, wanted)
     return frame.go_to(f"/runs/{name}")
 
 
 async def _flow_preview(site: Site, caller: Caller, text: str, given: dict[str, str]) -> dict[str, object]:
     roots = site.settings.roots
-    asked = RunRequest(flow=text, repo=policy.repository(given.get("repo", "").strip(), roots), draft=True)
-    plan = (await site.engine.requests.prepare(policy.request(asked, caller, roots))).plan
+    asked = RunRequest(flow=text, repo=auth.vet_repository(chosen_repository(given), roots), draft=True)
+    plan = (await site.engine.requests.prepare(auth.vet_request(asked, caller, roots))).plan
     return {
         "nodes": plan.flow.nodes,
         "picture": flow_pictures.svg(plan.flow),
-        "inputs": sorted(plan.flow.inputs),
+        "inputs": _input_defaults(plan.flow.inputs),
         "estimate": site.engine.money.estimate(plan).lines(),
     }
+
+
+def _input_defaults(inputs: Mapping[str, object]) -> dict[str, str]:
+    """Return the inputs of the flow itself with their defaults; a draft names what has none as `<name>`."""
+    own = {name: value for name, value in inputs.items() if "/" not in name}
+    return {name: "" if value == f"<{name}>" else str(value) for name, value in own.items()}
 
 
 def _inputs(given: dict[str, str]) -> dict[str, str]:

@@ -11,10 +11,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from corral import amounts
 from corral.engine.tokens import csrf_of
 from corral.frontends.web.app_state import site_of
-from corral.frontends.web.caller import Caller
+from corral.frontends.web.auth import Caller
 from corral.frontends.web.pages import text
+from corral.frontends.web.running_merges import RunningMerge
 from corral.version import __version__
 
 HERE = Path(__file__).parent.parent
@@ -53,7 +55,7 @@ def show(request: Request, caller: Caller, template: str, **values: Any) -> Resp
 
 
 def go_to(path: str) -> Response:
-    """Answer a form so that the browser opens another screen; htmx heeds the header."""
+    """Answer a form so that the browser opens another screen; htmx obeys the header."""
     return Response(status_code=204, headers={"HX-Redirect": path})
 
 
@@ -65,8 +67,10 @@ def templates() -> Environment:
     )  # fmt: skip
     cast("dict[str, object]", made.globals).update(asset=asset, version=__version__)
     filters = cast("dict[str, object]", made.filters)
-    for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count", "plain"):
-        filters[name] = getattr(text, name)
+    for shared in (amounts.seconds, amounts.usd, amounts.tokens, amounts.count):
+        filters[shared.__name__] = shared
+    for own in (text.ago, text.moment, text.sign, text.short, text.plain, text.answer_label, text.explain):
+        filters[own.__name__] = own
     return made
 
 
@@ -75,3 +79,8 @@ def asset(name: str) -> str:
     """Return the address of a file of ours; it changes with the content, so browsers may keep it."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?{digest}"
+
+
+def merge_result_address(run: str, merging: RunningMerge | None) -> str:
+    """Return the address of the screen that shows what came of a merge."""
+    return f"/runs/{run}/conflicts" if merging and merging.state == "conflict" else f"/runs/{run}/merge"

@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, answered in place."""
+"""The inbox: everything that waits for a user, answered in place."""
 
 from __future__ import annotations
 

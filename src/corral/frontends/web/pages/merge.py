@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.views.changes import ChangeSelection
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import MergeCaller, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
-from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN, Run
 from corral.model.errors import CorralError
 from corral.model.merge import STRATEGIES, FilePick, MergeRequest, Preview, Strategy
@@ -51,17 +50,18 @@ WAYS = (
 
 @router.get("/runs/{run}/merge")
 async def look(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
+    merging = site.running_merges.of(site.engine.find(run))
+    is_going = merging is not None and not merging.over  # asked first: a merge is stored before it is over
     document = await site.engine.merges.add_git_state(site.engine.show(run))
-    landing = site.landings.of(document.run)
-    if landing and not landing.over:
-        return frame.show(request, caller, "merge_going.html", run=document, landing=landing)
+    if is_going:
+        return frame.show(request, caller, "merge_going.html", run=document, merging=merging)
     undoing = await site.engine.merges.undo_preview(document.run) if document.merge.status == "merged" else None
     values = (
         {"preview": None, "trouble": None} if undoing else await _values(site, document, dict(request.query_params))
     )
     wanted = _request(document.run, dict(request.query_params))
     return frame.show(
-        request, caller, "merge.html", run=document, landing=landing, undoing=undoing, ways=WAYS, wanted=wanted,
+        request, caller, "merge.html", run=document, merging=merging, undoing=undoing, ways=WAYS, wanted=wanted,
         **values,
         kept=[pair for pair in request.query_params.items() if pair[1] and PARTS.fullmatch(pair[0])],
         target=site.engine.merges.target(document.run) or "",
@@ -78,26 +78,21 @@ async def preview(run: str, request: Request, site: CurrentSite, caller: Reader)
 
 @router.post("/runs/{run}/merge")
 async def merge(run: str, request: Request, site: CurrentSite, caller: MergeCaller) -> Response:
-    """Land it. It goes on while nobody looks; a conflict moves nothing and is settled on its own screen."""
+    """Merge it. It continues while nobody looks; a conflict moves nothing and is settled on its own screen."""
     del caller
     name = site.engine.find(run)
-    landing = await site.landings.begin(await _whole(site, _request(name, await form(request))))
-    return frame.go_to(result_page(name, landing))
+    merging = await site.running_merges.begin(await _whole(site, _request(name, await form(request))))
+    return frame.go_to(frame.merge_result_address(name, merging))
 
 
 @router.get("/runs/{run}/merge/going")
 async def merge_progress(run: str, request: Request, site: CurrentSite, caller: Reader) -> Response:
     """The part that says how far a merge is; once it is over, the screen that shows what came of it."""
     document = site.engine.show(run)
-    landing = site.landings.of(document.run)
-    if landing is None or landing.over:
-        return frame.go_to(result_page(document.run, landing))
-    return frame.show(request, caller, "_landing.html", run=document, landing=landing)
-
-
-def result_page(run: str, landing: RunningMerge | None) -> str:
-    """Return the screen that shows what came of a merge."""
-    return f"/runs/{run}/conflicts" if landing and landing.state == "conflict" else f"/runs/{run}/merge"
+    merging = site.running_merges.of(document.run)
+    if merging is None or merging.over:
+        return frame.go_to(frame.merge_result_address(document.run, merging))
+    return frame.show(request, caller, "_merge_progress.html", run=document, merging=merging)
 
 
 @router.post("/runs/{run}/merge/undo")
@@ -132,7 +127,7 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     return MergeRequest(
         run=run,
         strategy=strategy,
-        into=policy.branch(given.get("into", "").strip() or None),
+        into=auth.vet_branch(given.get("into", "").strip() or None),
         pick=given.get("pick") or None,
         take=_takes(given),
         autostash=bool(given.get("autostash")),
@@ -153,7 +148,7 @@ def _takes(given: Mapping[str, str]) -> tuple[FilePick, ...]:
             who, number, path = value.split(":", 2)
             pieces.setdefault((path, who), []).append(int(number) if number.isdecimal() else 0)
     found += [FilePick(path, who, tuple(numbers)) for (path, who), numbers in pieces.items()]
-    policy.relative(each.path for each in found)
+    auth.vet_paths(each.path for each in found)
     return tuple(found)
 
 

@@ -10,14 +10,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web import policy
+from corral.frontends.web import auth
 from corral.frontends.web.api.bodies import Submission, submission
 from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
-from corral.model.request import read_labels
+from corral.model.run import read_labels
 from corral.model.server import RunFilter
 
 router = APIRouter()
@@ -28,14 +28,14 @@ KNOWN_MOST = 200  #: runs whose repositories are offered
 
 @router.get("/new")
 async def ask(request: Request, site: CurrentSite, caller: Reader, repo: str = "") -> Response:
-    places = _repositories(site)
-    chosen = policy.repository(repo, site.settings.roots) if repo else str(places[0])
-    folder = Path(chosen)
+    places = known_repositories(site)
+    chosen = auth.vet_repository(repo, site.settings.roots) if repo else next(iter(places), "")
+    folder = Path(chosen or site.settings.roots[0])
     settings = site.engine.settings.load(folder).defaults
     values = {
-        "agents": site.engine.installed_agents(folder),
+        "agents": dict(sorted(site.engine.installed_agents(folder).items(), key=_rank)),
         "usual": settings.agent or "claude",
-        "places": places,
+        "places": list(dict.fromkeys([*places, chosen])) if chosen else places,
         "chosen": chosen,
         "checks": dict.fromkeys([*settings.checks, *site.engine.find_checks(folder)]),
         "usual_checks": settings.checks,
@@ -45,17 +45,21 @@ async def ask(request: Request, site: CurrentSite, caller: Reader, repo: str = "
     return frame.show(request, caller, "new.html", **values)
 
 
-def _repositories(site: Site) -> list[str]:
-    """Return where a task can be started: the repositories of earlier runs, and those right below the roots."""
+def _rank(agent: tuple[str, str]) -> tuple[bool, bool, str]:
+    """Put first what can start: agents with a login, and a program itself before the same one over ACP."""
+    name, login = agent
+    return login == "not seen", ":" in name, name
+
+
+def known_repositories(site: Site) -> list[str]:
+    """Return where a task can be started: the repositories of earlier runs, and those below the roots."""
     found: dict[str, None] = {}
     for line in site.engine.history.page(RunFilter(most=KNOWN_MOST, top_level=True)):
-        if Path(line.repo).is_dir() and any(Path(line.repo).is_relative_to(root) for root in site.settings.roots):
+        folder, roots = Path(line.repo), site.settings.roots
+        within = folder.is_dir() and any(folder.is_relative_to(root) for root in roots)
+        if within and (folder not in roots or auth.is_repository(folder)):
             found[line.repo] = None
-    for root in site.settings.roots:
-        for folder in (root, *sorted(each.parent for each in root.glob("*/.git"))):
-            if (folder / ".git").exists():
-                found[str(folder)] = None
-    return list(found) or [str(site.settings.roots[0])]
+    return list(found | dict.fromkeys(auth.repositories_below(site.settings.roots)))
 
 
 @router.post("/new")
@@ -64,12 +68,12 @@ async def submit(request: Request, site: CurrentSite, caller: Runner) -> Respons
     given = await form(request)
     fields: dict[str, object] = {
         "task": given.get("task", "").strip(),
-        "repo": given.get("repo", "").strip(),
+        "repo": chosen_repository(given),
         "name": given.get("name", "").strip() or None,
         "labels": read_labels([each for each in given.get("labels", "").split() if each]),
-        "agents": [*_ticked(given, "agent "), *_words(given.get("agents", "").split(","))],
+        "agents": [*_ticked_names(given, "agent "), *_words(given.get("agents", "").split(","))],
         "strategy": given.get("strategy") or None,
-        "checks": [*_ticked(given, "check "), *_words(given.get("checks", "").splitlines())],
+        "checks": [*_ticked_names(given, "check "), *_words(given.get("checks", "").splitlines())],
         "budget_usd": _amount(given.get("budget", "").strip()),
         "timeout": given.get("timeout", "").strip() or None,
         "merge": "auto" if given.get("merge") else "never",
@@ -78,7 +82,12 @@ async def submit(request: Request, site: CurrentSite, caller: Runner) -> Respons
     return frame.go_to(f"/runs/{run}")
 
 
-def _ticked(given: Mapping[str, str], start: str) -> list[str]:
+def chosen_repository(given: Mapping[str, str]) -> str:
+    """Return the repository of a form: the folder that is written, or the one that is picked."""
+    return given.get("other_repo", "").strip() or given.get("repo", "").strip()
+
+
+def _ticked_names(given: Mapping[str, str], start: str) -> list[str]:
     """Return the names of the boxes that are ticked."""
     return [name.removeprefix(start) for name in given if name.startswith(start)]
 

@@ -15,7 +15,7 @@ class CheckMark(Struct, frozen=True, kw_only=True):
     tests: str  #: `48/48`; empty where they are not counted
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class DashboardRow(Struct, frozen=True, kw_only=True):
     """A run as a row shows it."""
 
     run: Run
@@ -32,13 +32,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
         return self.run.merge.status == "ready"
 
 
-def outcome(run: Run, title: str) -> Outcome:
+def outcome(run: Run, title: str) -> DashboardRow:
     """Return what is known of the result of a run: of its winners, or else of its last attempt with work."""
     won = [each for node in run.nodes for each in node.attempts if each.id == node.winner and each.commit]
     with_work = [each for node in run.nodes for each in node.attempts if each.commit]
     shown = won or with_work[-1:]
     checks = [_mark(check) for each in shown for check in each.checks]
-    return Outcome(
+    return DashboardRow(
         run=run,
         title=title,
         agent=", ".join(dict.fromkeys(each.agent for each in shown)),

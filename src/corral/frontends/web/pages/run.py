@@ -18,14 +18,14 @@ from corral.engine.views.run_status import ORPHANED
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Reader, Runner, form
+from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.bodies import answer
-from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
 from corral.frontends.web.pages import text as words
 from corral.frontends.web.pages.outcomes import outcome
+from corral.frontends.web.pages.review import review_view
 from corral.frontends.web.streams import encode_event
-from corral.model import OPEN, Attempt, NodeState
+from corral.model import OPEN, Attempt, NodeState, nodes_with_items
 from corral.model.errors import NotFound
 from corral.model.flow import Node
 
@@ -42,7 +42,7 @@ class RunSelection(Struct, frozen=True, kw_only=True):
     node: NodeState | None
     plan: Node | None
     attempt: Attempt | None
-    picked: str  #: the attempt or node that the person asked for; empty: they left it to us
+    picked: str  #: the attempt or node that the user asked for; empty: they left it to us
     query: str  #: so that it is asked for again
 
 
@@ -77,6 +77,8 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "next": next_steps(view.run, engine.inbox.commands(name)),
         "acts": buttons(view, may_run=caller.token.may("run")),
         "links": links(view),
+        "named_nodes": [node for node, _ in nodes_with_items(view.run.nodes)],
+        "review": review_view(view.run),
         "paid": cost_source(view),
         "names": names(view),
         "meaning": words.GRADES_SAY,
@@ -130,7 +132,7 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
     kind: log_pages.Kind = "all",
     q: Word = "",
 ) -> Response:
-    """Lines of the log as the events they are; `next` goes on in the same direction, 0: there is no more."""
+    """Lines of the log as the events they are; `next` continues in the same direction, 0: there is no more."""
     name = site.engine.find(run)
     wanted = log_pages.LogQuery(before=before, after=after, attempt=attempt, kind=kind, words=q)
     found = site.engine.history.log_page(name, wanted)
@@ -140,15 +142,17 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
 
 @router.get("/runs/{run}/attempts/{attempt}/{what}")
 async def read(run: str, attempt: str, what: str, site: CurrentSite, _: Reader) -> Response:
-    """A long text of an attempt: what it was told, the summary it goes on from, its receipt."""
+    """A long text of an attempt: its prompt, the summary it continues from, its receipt."""
     view = site.engine.history.view(run)
     if attempt not in view.attempts:
-        raise NotFound(f"run {view.run.run} has no attempt `{attempt}`")
+        raise NotFound(
+            f"run {view.run.run} has no attempt `{attempt}`", hint="the screen of the run lists its attempts"
+        )
     match what:
         case "prompt":
             text = site.engine.work.prompt(view.run.run, attempt)
         case "summary":
-            text = view.attempts[attempt].summary or "it goes on from no summary"
+            text = view.attempts[attempt].summary or "it continues from no summary"
         case "receipt":
             text = msgspec.json.format(
                 msgspec.json.encode(site.engine.work.receipt(view.run.run, attempt)), indent=2
@@ -177,18 +181,18 @@ async def pause(request: Request, run: str, site: CurrentSite, caller: Runner) -
 
 @router.post("/runs/{run}/resume")
 async def resume(request: Request, run: str, site: CurrentSite, caller: Runner) -> Response:
-    """Go on with the run, or with a paused node of it; the screen is opened anew, to hear it from its beginning."""
+    """Resume the run, or a paused node of it; the screen is opened anew, to hear it from its beginning."""
     name, node = site.engine.find(run), (await form(request)).get("node")
     if node and site.engine.is_active(name):
         return _text_reply(await site.engine.control.unpause(name, node, caller.by))
-    await site.foreman.begin(name, partial(site.engine.resume, name))
+    await site.supervisor.begin(name, partial(site.engine.resume, name))
     return frame.go_to(f"/runs/{name}")
 
 
 @router.post("/runs/{run}/retry")
 async def retry(request: Request, run: str, site: CurrentSite, _: Runner) -> Response:
     name, node = site.engine.find(run), (await form(request)).get("node") or None
-    await site.foreman.begin(name, lambda listen: site.engine.retry(name, node, listen, _ignore_text))
+    await site.supervisor.begin(name, lambda listen: site.engine.retry(name, node, listen, _ignore_text))
     return frame.go_to(f"/runs/{name}")
 
 
@@ -251,6 +255,9 @@ SOURCES = {
 
 def cost_source(view: RunView) -> str:
     """Say where the amount comes from."""
+    used = view.run.tokens
+    if view.money.source == "metered" and not view.money.spent and not (used.input or used.output):
+        return "no request to a provider"
     if view.money.source in SOURCES:
         return SOURCES[view.money.source]
     return "nothing reported so far" if view.run.status in OPEN else "its agents do not report it"
@@ -265,18 +272,18 @@ def buttons(view: RunView, *, may_run: bool) -> list[Button]:
     if not may_run:
         return []
     status, lost = view.run.status, view.run.reason == ORPHANED
-    resume = Button(verb="resume", title="Resume", busy="going on…", key="p", kind="primary")
+    resume = Button(verb="resume", title="Resume", busy="resuming…", key="p", kind="primary")
     found: list[Button] = []
-    asks = status == "waiting" and bool(view.entries)  # an answer lets it go on
+    asks = status == "waiting" and bool(view.entries)  # an answer lets it continue
     if (status in ("paused", *PARKED) and not asks) or lost:
         found.append(resume)
     elif status in ("running", "queued", "waiting") and view.driven:
         found.append(Button(verb="pause", title="Pause", busy="pausing…", key="p"))
     if status in ("running", "waiting") and view.driven:
-        words = "Its agents go on in fresh sessions, from summaries of what they did so far."
+        words = "Its agents continue in fresh sessions, from summaries of what they did so far."
         found.append(Button(verb="condense", title="Condense", busy="condensing…", asks=words))
     if status in OPEN:
-        words = "Its agents are stopped. What they did so far is kept, and Retry goes on from there."
+        words = "Its agents are stopped. What they did so far is kept, and Retry continues from there."
         found.append(
             Button(verb="stop", title="Stop", busy="stopping; saving its work…", key="s", asks=words, kind="danger")
         )

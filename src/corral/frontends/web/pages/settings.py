@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from corral.engine.tokens import IssuedToken
 from corral.frontends.web.app_state import CurrentSite, Site
-from corral.frontends.web.auth import Admin, Reader, form
-from corral.frontends.web.caller import Caller
+from corral.frontends.web.auth import Admin, Caller, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import RefusedRequest
 from corral.model.server import SCOPES, WebhookRecord
@@ -29,7 +28,7 @@ async def new_token(request: Request, site: CurrentSite, caller: Admin) -> Respo
     given = await form(request)
     name = given.get("name", "").strip()
     if not name or len(name) > 100:
-        raise RefusedRequest(422, "invalid", "a token has a name of 1 to 100 letters", hint="as `phone` or `ci`")
+        raise RefusedRequest(422, "invalid", "a token has a name of 1 to 100 characters", hint="as `phone` or `ci`")
     scopes = [scope for scope in SCOPES if given.get(f"scope.{scope}")] or ["read"]
     return _settings_page(request, site, caller, secret=site.engine.access.create(name, scopes))
 
@@ -42,7 +41,7 @@ async def revoke(token: str, request: Request, site: CurrentSite, caller: Admin)
 
 @router.post("/settings/queue")
 async def queue(request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Hold the queue or let it go on; say how many runs go on at once."""
+    """Hold or release the queue; set how many runs are active at once."""
     given = await form(request)
     number = given.get("concurrency", "").strip()
     if not number.isdigit() or not 1 <= int(number) <= 1000:
@@ -64,7 +63,7 @@ async def halt(request: Request, site: CurrentSite, caller: Admin) -> Response:
 
 @router.post("/settings/webhooks")
 async def new_webhook(request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Add an address that is told of what happens; its secret is shown once, here."""
+    """Add an address that gets events; its secret is shown once, here."""
     given = await form(request)
     types = tuple(each.strip() for each in given.get("types", "").split(",") if each.strip())
     made = site.engine.webhooks.add(given.get("url", "").strip(), types)
@@ -86,7 +85,7 @@ async def again(delivery: str, request: Request, site: CurrentSite, caller: Admi
 
 @router.post("/settings/schedules/{name}/{act}")
 async def change_schedule(name: str, act: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Let a schedule rest or go on, take it away, or start what it starts now."""
+    """Let a schedule rest or continue, take it away, or start what it starts now."""
     if act == "drop":
         site.engine.automation.drop(name)
     elif act in ("pause", "resume"):
@@ -101,7 +100,7 @@ async def change_schedule(name: str, act: str, request: Request, site: CurrentSi
 
 @router.post("/settings/triggers/{name}/{act}")
 async def change_trigger(name: str, act: str, request: Request, site: CurrentSite, caller: Admin) -> Response:
-    """Let a trigger rest or go on, or take it away."""
+    """Let a trigger rest or continue, or take it away."""
     if act == "drop":
         site.engine.triggers.drop(name)
     elif act in ("pause", "resume"):

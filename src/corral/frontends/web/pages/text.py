@@ -1,10 +1,13 @@
-"""Amounts, times and states as people read them."""
+"""Times, states and answers as the page shows them."""
 
 from __future__ import annotations
 
 import re
-import time
-from datetime import UTC, datetime
+from datetime import datetime
+
+from corral import amounts
+from corral.frontends import text
+from corral.model import Entry
 
 SIGNS = {
     "done": "✓", "failed": "✗", "timed_out": "✗", "running": "▸", "waiting": "?", "queued": "…", "skipped": "-",
@@ -22,14 +25,42 @@ GRADES_SAY = {
     "doubtful": "Something speaks against it.",
 }
 
+#: Answers of our own questions, as buttons say them; what an agent offers is left as it is.
+ANSWERS = {
+    "ours": "Keep ours",
+    "theirs": "Take theirs",
+    "abort": "Do not merge",
+    "yes": "Yes",
+    "no": "No",
+    "stop": "Stop",
+}
+#: What a question means, where its own words are those of the terminal.
+EXPLAINED = {
+    "merge": "Ours is the branch, or the earlier of two nodes; theirs is this run. Nothing was moved yet.",
+    "budget": "Its work is saved. A raise lets it continue; else the run stays over.",
+}
+
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 #: Control codes, and those that make text run the other way: they could make one thing look like another.
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def plain(text: str) -> str:
+def plain(shown: str) -> str:
     """Return text that others wrote as nothing but text: no terminal codes, nothing that turns it around."""
-    return UNSEEN.sub("\ufffd", ANSI.sub("", text.replace("\r\n", "\n")))
+    return UNSEEN.sub("\ufffd", ANSI.sub("", shown.replace("\r\n", "\n")))
+
+
+def answer_label(choice: str, entry: Entry) -> str:
+    """Return what the button of an answer says."""
+    if entry.about == "budget" and choice.startswith("raise "):
+        return f"Raise by ${choice.removeprefix('raise ')} and continue"
+    return choice.replace("_", " ") if entry.kind == "question" else ANSWERS.get(choice, choice.replace("_", " "))
+
+
+def explain(entry: Entry) -> str:
+    """Return what a question means, in the words of the page."""
+    own = EXPLAINED.get(entry.about) if entry.kind in ("conflict", "approval") and len(entry.choices) > 1 else None
+    return own or entry.context
 
 
 def sign(status: str) -> str:
@@ -45,54 +76,15 @@ def ago(when: float | str | None) -> str:
     """Return how long ago something was, or how far ahead it is."""
     if when is None:
         return "never"
-    passed = time.time() - _epoch(when)
-    told = seconds(abs(passed))
-    if abs(passed) < 1:
-        return "now"
-    return f"{told} ago" if passed > 0 else f"in {told}"
+    return text.ago(_epoch(when))
 
 
 def moment(when: float | str | None) -> str:
     """Return a time for programs and tool tips: ISO 8601, UTC."""
-    return "" if when is None else datetime.fromtimestamp(_epoch(when), UTC).isoformat(timespec="seconds")
+    return "" if when is None else amounts.utc_time(_epoch(when))
 
 
-def seconds(amount: float | None) -> str:
-    """Return a time span in its two largest units."""
-    if amount is None:
-        return "-"
-    if amount < 10:
-        return f"{amount:.1f} s"
-    whole = round(amount)
-    for size, unit, below, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            rest = whole % size // below
-            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
-    return f"{whole} s"
-
-
-def usd(amount: float | None) -> str:
-    """Return money; small amounts keep what tells them from nothing."""
-    if amount is None:
-        return "unknown"
-    return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}"
-
-
-def tokens(amount: int | None) -> str:
-    if amount is None:
-        return "unknown"
-    for size, unit in ((1_000_000, "M"), (1000, "k")):
-        if amount >= size:
-            return f"{amount / size:.1f}{unit}"
-    return str(amount)
-
-
-def short(text: str, most: int = 80) -> str:
+def short(shown: str, most: int = 80) -> str:
     """Return the first line of a text, cut."""
-    line = next(iter(text.strip().splitlines()), "")
+    line = next(iter(shown.strip().splitlines()), "")
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def count(amount: int, one: str, many: str = "") -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"

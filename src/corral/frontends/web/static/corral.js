@@ -1,5 +1,12 @@
-// What every screen does: hear what happens, say what went wrong, obey keys. No screen asks again and again: it is told.
+// What every screen does: take in events, show errors, obey keys. No screen polls.
 "use strict";
+
+// --- what is kept while the rest of a screen is renewed: the log, what a user types, what they opened, what is under way
+const kept = (node) => node.nodeType === Node.ELEMENT_NODE && ("keep" in node.dataset || "idle" in node.dataset || "problem" in node.dataset || (["INPUT", "TEXTAREA"].includes(node.tagName) && node.closest("[data-keep-values]")));
+Object.assign(Idiomorph.defaults.callbacks, {
+  beforeNodeMorphed: (old) => !kept(old),
+  beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
+});
 
 // --- live: one stream of events; parts of a screen that show them ask for themselves anew (hx-trigger="corral:tick from:body")
 const TICK_MS = 400;
@@ -57,32 +64,34 @@ function login() {
 async function countInbox() {
   const answer = await fetch("/inbox/count");
   if (!answer.ok) return;
-  const place = document.getElementById("inbox-count"), count = Number(await answer.text());
-  place.hidden = !count;
-  place.firstChild.textContent = count;
+  const count = Number(await answer.text());
+  for (const place of document.querySelectorAll("[data-waiting]")) {
+    place.hidden = !count;
+    place.firstChild.textContent = count;
+  }
 }
 
 // --- words for what went wrong: beside the form it belongs to, or as a note that stays until it is closed
 function complain(form, title, hint) {
   const place = form?.querySelector("[data-problem]");
-  const told = document.createElement("div");
-  told.className = "problem";
+  const problem = document.createElement("div");
+  problem.className = "problem";
   const words = document.createElement("p");
   words.textContent = title;
-  told.append(words);
+  problem.append(words);
   if (hint) {
     const more = document.createElement("p");
     more.className = "hint";
     more.textContent = "hint: " + hint;
-    told.append(more);
+    problem.append(more);
   }
-  if (place?.isConnected) return place.replaceChildren(told);
+  if (place?.isConnected) return place.replaceChildren(problem);
   const close = document.createElement("button");
   close.type = "button";
   close.textContent = "Close";
-  close.onclick = () => told.remove();
-  told.append(close);
-  document.getElementById("toasts").replaceChildren(told);
+  close.onclick = () => problem.remove();
+  problem.append(close);
+  document.getElementById("toasts").replaceChildren(problem);
 }
 corral.complain = complain;
 

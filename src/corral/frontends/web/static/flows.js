@@ -15,8 +15,20 @@ function number() {
 }
 text.addEventListener("input", number);
 text.addEventListener("scroll", () => { gutter.scrollTop = text.scrollTop; });
-document.addEventListener("htmx:afterSwap", number);
+document.addEventListener("htmx:afterSwap", () => { number(); fit(); });
 number();
+
+// A graph that is a little too wide is shown whole; a much wider one would be too small to read, and scrolls.
+function fit() {
+  const frame = document.querySelector(".picture"), drawing = frame?.querySelector("svg"), zoom = document.getElementById("zoom");
+  if (!drawing) return;
+  const part = frame.clientWidth / drawing.viewBox.baseVal.width;
+  zoom.hidden = part >= 1;
+  frame.classList.toggle("whole", part >= 0.6);
+  const name = () => { zoom.textContent = frame.classList.contains("whole") ? "Full size" : "Whole graph"; };
+  zoom.onclick = () => { frame.classList.toggle("whole"); name(); };
+  name();
+}
 
 document.addEventListener("click", (event) => {
   const place = event.target.closest("[data-line]");

@@ -7,7 +7,7 @@
   const wanted = { kind: "all", words: "", attempt: "" };
   const calls = new Map(); // attempt and call -> the row that shows it
   let queue = [], due = false, loading = null, round = 0;
-  let older = null, newer = null; // where reading goes on in each direction; null: there is no more
+  let older = null, newer = null; // where reading continues in each direction; null: there is no more
   let unseen = 0;
 
   // --- text
@@ -78,12 +78,12 @@
     spent: (e) => make("div", "text", `spent ${e.usd == null ? "about $" + (e.computed_usd ?? 0).toFixed(4) : "$" + e.usd.toFixed(4)} (${e.tokens?.input ?? 0} in, ${e.tokens?.output ?? 0} out)`),
     asked: (e) => long("div", "text", `asks: ${e.question}${e.answer ? ` → ${e.answer}` : ""}`),
     planned: (e) => long("div", "text", "plans:\n" + e.steps.map((step) => `${{ completed: "✓", in_progress: "▸" }[step.status] ?? "·"} ${step.text}`).join("\n")),
-    heeded: (e) => long("div", "text", "heeds: " + e.text),
+    steer_taken: (e) => long("div", "text", "took in: " + e.text),
     limited: (e) => make("div", "text", "limited: " + e.message),
     ended: (e) => long("div", "text", e.ok ? "says it is done" + (e.text ? ": " + e.text : "") : "failed: " + (e.error ? `${e.error.class}: ${e.error.message}` : e.text)),
     unparsed: (e) => long("div", "text mono", e.line),
     rejected: (e) => make("div", "text", "output not taken: " + e.misfits.join("; ")),
-    condensed: (e) => folded("tool", "⇥", make("span", "", `goes on from summary ${e.number}: ${e.reason}`), [long("pre", "", e.summary)]),
+    condensed: (e) => folded("tool", "⇥", make("span", "", `continues from summary ${e.number}: ${e.reason}`), [long("pre", "", e.summary)]),
     noted: (e) => make("div", "text", e.text),
     mailed: (e) => long("div", "text", `writes to ${e.to}: ${e.text}`),
     reached: (e) => make("div", "text", `${e.allowed ? "reached" : "was refused"} ${e.host}:${e.port}${e.reason ? ": " + e.reason : ""}`),
@@ -98,8 +98,8 @@
     || ((e.type === "status_changed" || e.type === "moved") && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
   const unpriced = (e) => e.type === "spent" && e.usd == null && e.computed_usd == null;
   const KINDS = {
-    all: (e) => e.type !== "filled" && e.type !== "rationed" && !unpriced(e),
-    said: (e) => ["said", "reported", "asked", "planned", "heeded", "mailed"].includes(e.type),
+    all: (e) => e.type !== "context_used" && e.type !== "quota_reported" && !unpriced(e),
+    said: (e) => ["said", "reported", "asked", "planned", "steer_taken", "mailed"].includes(e.type),
     tools: (e) => ["called_tool", "tool_returned", "changed", "reached", "checked"].includes(e.type),
     errors: wrong,
   };
@@ -115,7 +115,11 @@
     try { return JSON.parse(document.getElementById("names").textContent); } catch { return {}; }
   }
 
-  function row(e, who) {
+  // Stores of before 0.2 contain these types under other names.
+  const TYPES = { heeded: "steer_taken", filled: "context_used", rationed: "quota_reported" };
+
+  function row(stored, who) {
+    const e = { ...stored, type: TYPES[stored.type] ?? stored.type };
     const key = `${e.attempt} ${e.call}`;
     if (e.type === "tool_returned" && e.call && calls.has(key)) return void answered(calls.get(key), e);
     const made = make("div", `entry ${e.type}${wrong(e) ? " wrong" : ""}`);
@@ -358,7 +362,7 @@
     reload();
   }
   corral.log = {
-    /** The person has picked another attempt, or none. */
+    /** The user has picked another attempt, or none. */
     picked() {
       const attempt = run().dataset.attempt, option = scope.options[1];
       option.hidden = !attempt;

@@ -1,4 +1,4 @@
-// New task: the equivalent command as it is typed, another repository's checks, and Ctrl+Enter.
+// New task: the equivalent command as it is typed, the checks of the repository that is picked, and Ctrl+Enter.
 const task = document.getElementById("new-task");
 
 function quoted(text) {
@@ -11,7 +11,7 @@ function ticked(kind) {
 
 function command() {
   const value = (name) => task.elements[name]?.value.trim() ?? "";
-  const words = ["corral", "run", quoted(value("task") || "…"), "--repo", quoted(value("repo"))];
+  const words = ["corral", "run", quoted(value("task") || "…"), "--repo", quoted(value("other_repo") || value("repo") || ".")];
   const agents = [...ticked("agent"), ...value("agents").split(",").map((each) => each.trim()).filter(Boolean)];
   if (agents.length) words.push("--agent", quoted(agents.join(",")));
   const checks = [...ticked("check"), ...value("checks").split("\n").map((each) => each.trim()).filter(Boolean)];
@@ -30,8 +30,6 @@ task.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.requestSubmit();
 });
 document.getElementById("repo").addEventListener("change", (event) => {
-  const known = [...document.getElementById("places").options].some((each) => each.value === event.target.value);
-  if (!known) return;
   sessionStorage.setItem("new-task", task.elements.task.value);
   location.search = new URLSearchParams({ repo: event.target.value });
 });

@@ -3,14 +3,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
 
-  // --- what is kept while the rest of the screen is renewed: the log, what a person types, what they opened, what is under way
-  const kept = (node) => node.nodeType === Node.ELEMENT_NODE && ("keep" in node.dataset || "idle" in node.dataset || "problem" in node.dataset || (node.tagName === "INPUT" && node.closest("[data-keep-values]")));
-  Object.assign(Idiomorph.defaults.callbacks, {
-    beforeNodeMorphed: (old) => !kept(old),
-    beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
-  });
-
-  // --- elapsed times go on by themselves
+  // --- elapsed times advance by themselves
   const UNITS = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
   function seconds(amount) {
     if (amount < 10) return amount.toFixed(1) + " s";
@@ -72,7 +65,7 @@
   // --- say what became of it
   let hiding;
   function tell(words) {
-    const place = byId("told");
+    const place = byId("toast");
     place.textContent = words;
     place.hidden = false;
     clearTimeout(hiding);
@@ -83,8 +76,8 @@
     const teller = elt.closest("[data-tells]");
     if (!teller || !successful || xhr.status === 204) return;
     if (teller.id === "steer") {
-      byId("steer-told").textContent = xhr.responseText;
-      byId("steer-told").hidden = false;
+      byId("steer-result").textContent = xhr.responseText;
+      byId("steer-result").hidden = false;
       teller.reset();
     } else tell(xhr.responseText);
     document.body.dispatchEvent(new CustomEvent("corral:tick"));

@@ -13,7 +13,7 @@ from corral.rules.checks.altering import node_tests, other_tests, python_tests
 from corral.rules.checks.altering.marks import Marks, Name, RewrittenFile, Wanted, marks_of, unchanged_file
 from corral.rules.checks.base_comparison import stem
 from corral.rules.checks.steering.command_text import is_shell
-from corral.rules.checks.steering.programs import COMPARES, Programs
+from corral.rules.checks.steering.programs import COMPARES, CheckPrograms
 from corral.rules.checks.steering.roles import is_code
 
 MOST_FILES = 100  #: that are altered for one work
@@ -33,7 +33,7 @@ class AlteredTest(Struct, frozen=True):
 
     id: str  #: of a script its path
     exact: bool  #: all that judges in it was altered, and is certain to run
-    inner: bool = False  #: what judges stands in a callback or a loop, and was made to fail
+    inner: bool = False  #: what judges is in a callback or a loop, and was made to fail
 
 
 class AlteredFiles(Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ def may_hold(path: str, ids: Collection[str]) -> bool:
     return file.suffix in LANGUAGES
 
 
-def deciding_scripts(programs: Programs, base: Collection[str]) -> dict[str, tuple[str, ...]]:
+def deciding_scripts(programs: CheckPrograms, base: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return by check the scripts that judge for it, where none of them can fail without the check."""
     found: dict[str, tuple[str, ...]] = {}
     for check in programs.deciding:
@@ -167,8 +167,8 @@ def _script(path: str, sources: Source) -> RewrittenFile | None:
     return made if made.tests and made.text != text else None
 
 
-def _owners(sources: Source, ids: Collection[str]) -> dict[str, dict[Name, list[str]]]:
-    """Return by path and name the ids of tests; an id that may be another's as well is nobody's."""
+def places_of_ids(sources: Source) -> dict[str, list[tuple[str, Name]]]:
+    """Return by id the paths and names of tests that may have it."""
     places: dict[str, list[tuple[str, Name]]] = {}
     for path, text in sources.items():
         language = LANGUAGES.get(PurePosixPath(path).suffix)
@@ -177,6 +177,12 @@ def _owners(sources: Source, ids: Collection[str]) -> dict[str, dict[Name, list[
         for name in language.names(text):
             for each in language.id(path, name):
                 places.setdefault(each, []).append((path, name))
+    return places
+
+
+def _owners(sources: Source, ids: Collection[str]) -> dict[str, dict[Name, list[str]]]:
+    """Return by path and name the ids of tests; an id that may be another's as well is nobody's."""
+    places = places_of_ids(sources)
     found: dict[str, dict[Name, list[str]]] = {}
     for each in ids:
         own = places.get(stem(each), [])

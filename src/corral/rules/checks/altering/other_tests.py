@@ -132,12 +132,8 @@ def alter_script(text: str, marks: Marks) -> RewrittenFile:
     """Alter each line outside of blocks and functions whose comparison decides about the end of the script."""
     lines = text.split("\n")
     changed = False
-    strict = bool(re.match(r"#!\S+sh\s+-\w*e", text))
-    known = [place for place, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
-    for place in _certain_lines(lines):
-        line = lines[place]
-        strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
-        judges = JUDGES.match(line) or (ALONE.match(line) if strict or place == known[-1] else None)
+    for place, line, decides in _deciding_lines(lines):
+        judges = JUDGES.match(line) or (ALONE.match(line) if decides else None)
         if judges is None and (differs := DIFFERS.match(line)) and _fails(lines[place + 1 : place + 6]):
             judges = differs
         made = _with_test(line, judges, marks) if judges else _with_call(line, marks)
@@ -148,6 +144,16 @@ def alter_script(text: str, marks: Marks) -> RewrittenFile:
     return RewrittenFile(text="\n".join(lines), tests={(): False}) if changed else _with_neighbours(text)
 
 
+def _deciding_lines(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
+    """Return the lines that are certain to run, each with whether its end alone decides about that of the script."""
+    strict = bool(re.match(r"#!\S+sh\s+-\w*e", lines[0]))
+    last = max((at for at, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), default=-1)
+    for place in _certain_lines(lines):
+        line = lines[place]
+        strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
+        yield place, line, strict or place == last
+
+
 def _with_neighbours(text: str) -> RewrittenFile:
     """Let each line that decides by a number among a program's output look for the number beside it.
 
@@ -155,12 +161,8 @@ def _with_neighbours(text: str) -> RewrittenFile:
     """
     lines = text.split("\n")
     changed = False
-    strict = bool(re.match(r"#!\S+sh\s+-\w*e", text))
-    known = [place for place, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
-    for place in _certain_lines(lines):
-        line = lines[place]
-        strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
-        found = LOOKS.match(line) if strict or place == known[-1] else None
+    for place, line, decides in _deciding_lines(lines):
+        found = LOOKS.match(line) if decides else None
         group = next((each for each in (1, 2, 3) if found and found[each]), 0)
         if found and group and (numbers := [*re.finditer(r"(?<![\w.])\d{1,9}(?![\w.])", found[group])]):
             first, last = (found.start(group) + each for each in numbers[-1].span())
@@ -171,7 +173,7 @@ def _with_neighbours(text: str) -> RewrittenFile:
 
 
 def _certain_lines(lines: list[str]) -> Iterator[int]:
-    """Return the lines that stand outside of every block, function, here-document and continued line."""
+    """Return the lines that are outside of every block, function, here-document and continued line."""
     depth, awaited, continued = 0, "", False
     for place, line in enumerate(lines):
         if awaited:

@@ -22,7 +22,7 @@ EQUALITIES = frozenset({
     "assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_equals",
 })  # fmt: skip
 JUDGES = re.compile(r"(?i)assert|check|expect|verif|ensure|compare|same|equal|raises|fail|warns|should|must|close")
-#: What stands before a body in which a failure may rightly end.
+#: What is before a body in which a failure may rightly end.
 KEEPS_FAILURES = re.compile(
     r"(?i)raises|assert|suppress|warns|subtest|expect|fail|catch|ignore|swallow|except|should|_test"
 )
@@ -177,7 +177,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _inside(node: ast.stmt, marks: Marks, count: _Count) -> ast.stmt:
-    """Alter what stands in the blocks of a statement; what wraps comparisons must let a failure out."""
+    """Alter what is in the blocks of a statement; what wraps comparisons must let a failure out."""
     known = count.altered
     for name in ("body", "orelse", "finalbody"):
         block: list[ast.stmt] = getattr(node, name, [])

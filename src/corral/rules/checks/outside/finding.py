@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.model import CheckObservation
-from corral.rules.checks.altering.alteration import LANGUAGES, LONGEST
+from corral.rules.checks.altering.alteration import places_of_ids
 from corral.rules.checks.base_comparison import stem
 from corral.rules.checks.outside import node_calls, programs, python_calls, shapes
 from corral.rules.checks.outside.checked import MOST_CALLS, CheckedCall, Language, Name, State, States
@@ -76,14 +76,7 @@ def is_runner_setting(path: str) -> bool:
 
 def states_of(sources: Source, runs: Sequence[tuple[CheckObservation, CheckObservation]]) -> States:
     """Return which tests were fixed and which passed all along: by their ids at the base, and now."""
-    owners: dict[str, list[tuple[str, Name]]] = {}
-    for path, text in sources.items():
-        language = LANGUAGES.get(PurePosixPath(path).suffix)
-        if language is None or len(text) > LONGEST:
-            continue
-        for name in language.names(text):
-            for each in language.id(path, name):
-                owners.setdefault(each, []).append((path, name))
+    owners = places_of_ids(sources)
     found: dict[tuple[str, Name], State] = {}
     lost: set[tuple[str, Name]] = set()
     for before, now in runs:
@@ -254,7 +247,7 @@ def find_self_judging(
 
 
 def _self_judged(row: _Comparison, changed: ChangedParts) -> Parts:
-    """Return the changed parts that stand on the other side of a comparison, or give their results to others."""
+    """Return the changed parts that are on the other side of a comparison, or give their results to others."""
     constants = row.parts & changed.constants
     if constants and row.parts - constants:
         return constants
@@ -295,7 +288,7 @@ def _of_test(test: str, node: ast.AST, reader: CallReader, *, fixed: bool) -> It
     for each in ast.walk(node):
         if (pair := _sides(each)) is not None:
             sides = tuple(_parts(side, reader, values) for side in pair)
-            nested = frozenset(part for side in pair for part in _nested(side, reader, values))
+            nested = frozenset(part for side in pair for part in _nested_parts(side, reader, values))
             yield _Comparison(test=test, fixed=fixed, sides=(sides[0], sides[1]), nested=nested)
 
 
@@ -318,7 +311,7 @@ def _parts(node: ast.expr, reader: CallReader, values: Mapping[str, ast.expr], d
     return frozenset(found)
 
 
-def _nested(node: ast.expr, reader: CallReader, values: Mapping[str, ast.expr]) -> Iterator[Part]:
+def _nested_parts(node: ast.expr, reader: CallReader, values: Mapping[str, ast.expr]) -> Iterator[Part]:
     """Return the parts of the product whose results another part of it is given."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and (outer := reader.function(each.func)):

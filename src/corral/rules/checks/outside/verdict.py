@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from corral.rules.checks.outside import shapes
 from corral.rules.checks.outside.checked import CheckedCall, printable
+from corral.rules.text.python_code import literal_value
 
 LEAST_VARIANTS = 4  #: of one function, before it is said to answer only its tests
 LEAST_LONGER = 3  #: the same of longer texts
@@ -72,7 +72,7 @@ def read(checked: CheckedCall, text: str | None) -> Any:  # noqa: ANN401 -- any 
     if not text:
         return UNKNOWN
     try:
-        return ast.literal_eval(text) if checked.language == "python" else json.loads(text)
+        return literal_value(text) if checked.language == "python" else json.loads(text)
     except TROUBLES:
         return None if text == "undefined" else UNKNOWN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -9,10 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 
+import msgspec
+
 from corral.model import Tally
 from corral.model.evidence import Report
 from corral.rules.checks.results import junit
 
+GROUP = "corral.check_readers"  #: the entry points of readers that other packages bring
 MOST_FAILING = 200  #: names kept of one check
 MOST_NAME = 300
 
@@ -37,6 +41,28 @@ def _readers() -> tuple[Reader, ...]:
     return tuple(reader for _, reader in sorted(found, key=lambda each: each[0]))
 
 
+@cache
+def _foreign_readers() -> tuple[Reader, ...]:
+    """Return the readers of other packages; one that cannot be loaded is named by `corral plugins ls`."""
+    from importlib import metadata  # noqa: PLC0415 -- slow to load: only for output that nothing of ours can read
+
+    found: list[Reader] = []
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda each: each.name):
+        with contextlib.suppress(Exception):
+            found.append(point.load())
+    return tuple(found)
+
+
+def _read_foreign(plain: str) -> Tally | None:
+    """Ask the readers of other packages; one that fails, or gives something else, has read nothing."""
+    for read in _foreign_readers() if plain.strip() else ():
+        with contextlib.suppress(Exception):
+            counted = msgspec.convert(msgspec.to_builtins(read(plain)), Tally | None)
+            if counted is not None and min(counted.passed or 0, counted.failed, counted.skipped) >= 0:
+                return counted
+    return None
+
+
 def report_readers() -> tuple[ReportReader, ...]:
     """Return the functions of these files that find tests by their ids in output: each file names its own `REPORT`."""
     return tuple(module.REPORT for module in _modules() if hasattr(module, "REPORT"))
@@ -51,6 +77,8 @@ def tally(output: str, reports: Sequence[str] = ()) -> Tally | None:
     found = [counted for report in reports if (counted := junit.read(report))]
     if not found:
         found = [counted for read in _readers() if (counted := read(plain))][:1]
+    if not found and (foreign := _read_foreign(plain)):
+        found = [foreign]
     return _bound_names(_sum(found)) if found else None
 
 

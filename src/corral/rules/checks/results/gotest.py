@@ -14,6 +14,8 @@ from corral.model.evidence import Outcome, Report
 _TEST = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
 _VERBOSE = re.compile(r"^--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.MULTILINE)
 _PACKAGE = re.compile(r"^(ok|FAIL)\s+(\S+)\s+(?:\(cached\)|[\d.]+s|\[(?:build|setup) failed\])")
+#: The lines that may be one of these: a program may print millions of others.
+_LINES = re.compile(r"^(?:[ \t]*--- (?:PASS|FAIL|SKIP): |(?:ok|FAIL)[ \t]|\?[ \t]).*", re.MULTILINE)
 _NO_TESTS = re.compile(r"^\?\s+\S+\s+\[no test files\]$")
 
 
@@ -41,7 +43,7 @@ def read(output: str) -> Tally | None:
     results: dict[tuple[str, str], str] = {}
     waiting: dict[str, str] = {}
     packages: list[tuple[str, str]] = []
-    for line in output.splitlines():
+    for line in _LINES.findall(output):
         if test := _TEST.match(line):
             waiting[test[2]] = test[1].lower()
         elif package := _PACKAGE.match(line):
@@ -54,14 +56,14 @@ def read(output: str) -> Tally | None:
             waiting.clear()
     if not packages:
         return None
-    told = "=== RUN" in output or "--- PASS" in output
+    verbose = "=== RUN" in output or "--- PASS" in output
     counted = _count_results("go", results)
-    return counted if told else msgspec.structs.replace(counted, passed=None)
+    return counted if verbose else msgspec.structs.replace(counted, passed=None)
 
 
 def read_json(output: str) -> Tally | None:
     results: dict[tuple[str, str], str] = {}
-    for line in output.splitlines():
+    for line in output.splitlines() if '"Action"' in output else ():
         if not line.startswith("{") or '"Action"' not in line:
             continue
         try:
@@ -72,8 +74,8 @@ def read_json(output: str) -> Tally | None:
             results[said.package, said.test] = said.action
     if not results:
         return None
-    told = {package for (package, name), end in results.items() if name and end == "fail"}
-    whole = {key: end for key, end in results.items() if key[1] or (end == "fail" and key[0] not in told)}
+    packages = {package for (package, name), end in results.items() if name and end == "fail"}
+    whole = {key: end for key, end in results.items() if key[1] or (end == "fail" and key[0] not in packages)}
     return _count_results("go", whole)
 
 

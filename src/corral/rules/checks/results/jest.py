@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from corral.model import Tally
 
-_TESTS = re.compile(r"^Tests:\s+(.*\d+ total)$", re.MULTILINE)
+_TESTS = re.compile(r"^Tests:[ \t]+(.*\b\d+ total)$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (failed|skipped|todo|passed)")
 _FILE = re.compile(r"^FAIL (\S+)")
 _BAD = re.compile(r"^  ● (.+)$")
@@ -58,7 +58,7 @@ def read(output: str) -> Tally | None:
 
 
 def read_json(output: str) -> Tally | None:
-    for line in output.splitlines():
+    for line in output.splitlines() if '"numTotalTests"' in output else ():
         if not line.startswith("{") or '"numTotalTests"' not in line:
             continue
         try:

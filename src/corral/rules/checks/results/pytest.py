@@ -8,14 +8,14 @@ from corral.model import Tally
 
 _KINDS = r"failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?|rerun|subtests passed|subtests failed"
 _SUMMARY = re.compile(
-    rf"^=*\s*((?:\d+ (?:{_KINDS})(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:]+\))?\s*=*$", re.MULTILINE
+    rf"^=*[ \t]*((?:\d+ (?:{_KINDS})(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:]+\))?[ \t]*=*$", re.MULTILINE
 )
 _COUNT = re.compile(rf"(\d+) ({_KINDS})")
 _BAD = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _NAMES = "short test summary info"
 
 _RAN = re.compile(r"^Ran (\d+) tests? in [\d.]+s$", re.MULTILINE)
-_ENDED = re.compile(r"^(?:OK|FAILED|NO TESTS RAN)(?: \(([^)]*)\))?$", re.MULTILINE)
+_ENDED = re.compile(r"^(?:OK|FAILED|NO TESTS RAN)(?: \(([^)\n]{0,300})\))?$", re.MULTILINE)
 _BAD_CASE = re.compile(r"^(?:FAIL|ERROR): (\S+)(?: \((\S+)\))?", re.MULTILINE)
 
 

@@ -15,11 +15,12 @@ from corral.rules.checks import results
 
 MOST_WORDS = 300  #: of what a line says
 MOST_SESSIONS = 10_000
+MOST_REPEATED = 100  #: of one test
 MOST_STRANGE = 1000  #: lines that are not ours; after these nothing more is read
 MOST_MODULES = 5000
 MOST_PROGRAMS, MOST_VERSION = 20, 40
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-_PLAIN = re.compile(r"[\w./=+:@,-]+")  #: what stands on a command line as it is
+_PLAIN = re.compile(r"[\w./=+:@,-]+")  #: what is on a command line as it is
 _WORST: dict[Outcome, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
 
 
@@ -40,7 +41,7 @@ class _ReportLine(Struct):
     programs: list[str] = field(name="v", default_factory=list[str])  #: with their versions
 
 
-class _Session(Struct):
+class _ReportSession(Struct):
     kind: str
     about: str
     soft: bool
@@ -58,8 +59,9 @@ class _ReportReader:
     """What the lines so far say."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, _Session] = {}
+        self.sessions: dict[str, _ReportSession] = {}
         self.tests: dict[str, Outcome] = {}
+        self.repeated: dict[str, list[Outcome]] = {}
         self.doubts: dict[str, None] = {}
         self.weak: dict[str, None] = {}
         self.inside: dict[str, None] = {}
@@ -71,7 +73,7 @@ class _ReportReader:
         for each in line.programs[: MOST_PROGRAMS - len(self.programs)]:
             self.programs[each[:MOST_VERSION]] = None
         if line.event == "begin" and len(self.sessions) < MOST_SESSIONS:
-            self.sessions[line.session] = _Session(line.kind[:20], line.about[:MOST_WORDS], line.soft)
+            self.sessions[line.session] = _ReportSession(line.kind[:20], line.about[:MOST_WORDS], line.soft)
         elif line.event == "test":
             self._test(line)
         elif line.event == "doubt" and isinstance(line.words, str):
@@ -89,13 +91,16 @@ class _ReportReader:
         if outcome is None or line.session not in self.sessions:
             return
         known = self.tests.get(line.id)
+        if known is not None:
+            ends = self.repeated.setdefault(line.id, [known])
+            ends += [outcome] if len(ends) < MOST_REPEATED else []
         if known is None and len(self.tests) >= MOST_TESTS:
             self.cut = True
         elif known is None or _WORST[outcome] > _WORST[known]:
             self.tests[line.id] = outcome
 
     @staticmethod
-    def _end(session: _Session, line: _ReportLine) -> None:
+    def _end(session: _ReportSession, line: _ReportLine) -> None:
         if line.event == "exit" and isinstance(line.words, str):
             session.early = line.words[:MOST_WORDS]
         elif line.event == "end":
@@ -106,7 +111,7 @@ class _ReportReader:
         return list(dict.fromkeys(words for each in self.sessions.values() if (words := _early_end_text(each))))
 
 
-def _early_end_text(session: _Session) -> str:
+def _early_end_text(session: _ReportSession) -> str:
     """Say how a test program that ends with success missed its own end; empty: it did not.
 
     The words name no line and no count where the base may show the same with others: they are compared with it.
@@ -184,6 +189,7 @@ def read(lines: Iterable[bytes], exit_code: int | None = None, *, cut: bool = Fa
         runners=tuple(sorted({each.kind for each in reading.sessions.values()})),
         tests=reading.tests,
         sessions=len(reading.sessions),
+        repeated={name: tuple(ends) for name, ends in reading.repeated.items()},
         unfinished=tuple(reading.unfinished_sessions()[:MOST_NAMES]),
         doubts=tuple(reading.doubts),
         weak=tuple(reading.weak),

@@ -1,4 +1,4 @@
-"""The Test Anything Protocol, with subtests; and what `node --test` prints for people."""
+"""The Test Anything Protocol, with subtests; and what `node --test` prints for users."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import re
 from corral.model import Tally
 from corral.model.evidence import Outcome, Report
 
-_TEST = re.compile(r"^(\s*)(not ok|ok)\b(?:\s+\d+)?(?:\s*-)?\s*(.*?)\s*(?:#\s*((?i:skip|todo))\b.*)?$")
-_PLAN = re.compile(r"^\s*1\.\.\d+(?:\s*#.*)?$")
+_TEST = re.compile(r"^(\s*)(not ok|ok)\b(?:\s+\d+)?(?:\s*-)?\s*(.*)")
+_LEFT_OUT = re.compile(r"(?i)#\s*(?:skip|todo)\b")
+_PLAN = re.compile(r"^[ \t]*1\.\.\d+(?:[ \t]*#.*)?$", re.MULTILINE)
+#: The lines that may say anything: a program may print millions of others.
+_LINES = re.compile(r"^[ \t]*(?:---|\.\.\.|1\.\.|(?:not )?ok\b).*", re.MULTILINE)
 _WHOLE = re.compile(r"^1\.\.(\d+)(?:\s*#.*)?$", re.MULTILINE)
 _FIRST = re.compile(r"^(?:not )?ok\b", re.MULTILINE)
 _SPEC = re.compile(r"^ℹ (pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)  # noqa: RUF001 -- as it prints it
@@ -44,7 +47,7 @@ def _tests(output: str) -> list[tuple[str, str]]:
     """Return names and ends of tests that hold no others; without a plan it is no such text."""
     tests: list[tuple[int, str, str]] = []  # how deep, name, end
     planned = in_yaml = False
-    for line in output.splitlines():
+    for line in _LINES.findall(output) if _PLAN.search(output) else ():
         words = line.strip()
         if words == "---" or (in_yaml and words == "..."):
             in_yaml = words == "---"
@@ -53,13 +56,15 @@ def _tests(output: str) -> list[tuple[str, str]]:
         elif _PLAN.match(line):
             planned = True
         elif test := _TEST.match(line):
-            depth, end = len(test[1]), "skip" if test[4] else "pass" if test[2] == "ok" else "fail"
+            left_out = _LEFT_OUT.search(test[3])
+            title = test[3][: left_out.start() if left_out else None].rstrip()
+            depth, end = len(test[1]), "skip" if left_out else "pass" if test[2] == "ok" else "fail"
             first = next((place for place in range(len(tests), 0, -1) if tests[place - 1][0] <= depth), 0)
             inner = tests[first:]
             tests[first:] = (
-                [(depth, f"{test[3]} > {name}", ended) for _, name, ended in inner]
+                [(depth, f"{title} > {name}", ended) for _, name, ended in inner]
                 if inner
-                else [(depth, test[3] or f"test {len(tests) + 1}", end)]
+                else [(depth, title or f"test {len(tests) + 1}", end)]
             )
     return [(name, end) for _, name, end in tests] if planned else []
 

@@ -11,7 +11,7 @@ from typing import cast
 from corral.rules.shell.words import ASSIGNMENT, ShellToken, plain, split, tokenize
 from corral.rules.shell.wrappers import WRAPPERS
 
-#: Programs that start another one: what stands before the program, apart from options.
+#: Programs that start another one: what is before the program, apart from options.
 RUN_WORDS: dict[str, tuple[str, ...]] = {
     "uv": ("run",), "poetry": ("run",), "pipenv": ("run",), "hatch": ("run",), "pdm": ("run",), "rye": ("run",),
     "bundle": ("exec",), "coverage": ("run",), "sudo": (), "npx": (), "bunx": (), "pnpx": (), "uvx": (), "doas": (),

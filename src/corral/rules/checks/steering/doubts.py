@@ -257,7 +257,7 @@ def _function(line: str) -> str:
 
 
 def _owners(lines: Sequence[str]) -> Iterator[str]:
-    """Return for each line the function that it stands in, by its indentation; "" for none."""
+    """Return for each line the function that it is in, by its indentation; "" for none."""
     open_ones: list[tuple[int, str]] = []
     for line in lines:
         depth = len(line) - len(line.lstrip())

@@ -67,7 +67,7 @@ MOST_MOVED = 30  #: deleted tests that are compared with each added one
 
 
 def asks_for_tests(work: CheckedWork, task: Task, path: str) -> bool:
-    """Tell whether the task wants existing tests, or their data, to be changed along with the product, as they were."""
+    """Tell whether the task asks to change existing tests, or their data, along with the product, as they were."""
     prompt = roles.FORBIDS.sub(" ", task.prompt)
     return roles.role_of(path) in ("test", "data") and bool(TESTS_FOLLOW.search(prompt)) and _changes_product(work)
 

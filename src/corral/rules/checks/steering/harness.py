@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from corral.model.evidence import SteeringFile
 from corral.model.flow import Task
-from corral.rules.checks.steering import following, mixed_files, roles, shadowing, table
+from corral.rules.checks.steering import following, mixed_files, roles, shadowing, table, warning_filters
 from corral.rules.checks.steering.command_text import is_shell
 from corral.rules.checks.steering.doubts import more_for_doubts
 from corral.rules.checks.steering.following import removed_modules, renames
@@ -95,7 +95,7 @@ class _Decisions:
         steered += shadowing.files_in_the_way(work, steered)
         steered = [self._unless_allowed(each) for each in steered]
         paths = {each.path for each in steered}
-        merged = {each.path for each in steered if each.how == "merged" or each.why == table.SHARED_BUILD}
+        merged = {each.path for each in steered if each.how == "merged" or each.why in table.SHARED_IN_PART}
         by_product, decides = product_decided_checks(work, paths)
         return Harness(
             steered=tuple(sorted(steered, key=lambda each: each.path)),
@@ -118,7 +118,8 @@ class _Decisions:
             return SteeringFile(path=path, how="allowed" if why in table.SHARED else out, why=why)
         row = roles.effective_row(path, self._work.programs.tools)
         if row.role == "mixed":
-            return self._keep_merged(mixed_files.decide_mixed(self._work, change, row.why))
+            asked = warning_filters.may_change(self._task)
+            return self._keep_merged(mixed_files.decide_mixed(self._work, change, row.why, own_filters=asked))
         if row.role == "watched":
             return mixed_files.decide_watched(self._work, change, row.why)
         if added and path.startswith("vendor/") and shadowing.has_vendored_module(self._work):
@@ -279,7 +280,7 @@ def use_in_tests(work: CheckedWork, path: str) -> str:
 
 
 def _is_read(work: CheckedWork, path: str) -> bool:
-    """Tell data whose name, or whose folder, stands in a test or in a program that judges."""
+    """Tell data whose name, or whose folder, is in a test or in a program that judges."""
     file = PurePosixPath(path)
     folders = {each for each in file.parts[:-1] if not each.startswith(".")}
     return any(
@@ -289,7 +290,7 @@ def _is_read(work: CheckedWork, path: str) -> bool:
 
 
 def _words(work: CheckedWork) -> list[tuple[set[str], set[str], bool]]:
-    """Return, of each text that judges, its words, what stands in it as a part of a path, and whether it looks deep."""
+    """Return, of each text that judges, its words, what is in it as a part of a path, and whether it looks deep."""
     changed = {each.path for each in work.changes}
     deciding = [each for each in work.programs.files if not each.judged and (each.judges or not each.depth)]
     programs = ({each.path for each in deciding} & work.base) - changed

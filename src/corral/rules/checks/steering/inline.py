@@ -1,4 +1,4 @@
-"""Tests that stand inside product files: `#[cfg(test)]` modules of Rust and doctests of Python, put back into them."""
+"""Tests that are inside product files: `#[cfg(test)]` modules of Rust and doctests of Python, put back into them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
 
 
 def _python(before: str, now: str) -> str:
-    """Put the docstrings that hold examples back, each where the function of that name stands now."""
+    """Put the docstrings that hold examples back, each where the function of that name is now."""
     old = {name: node for name, node in _docstrings(parse_module(before)) if ">>>" in str(node.value)}
     lines = now.splitlines(keepends=True)
     starts = [0]

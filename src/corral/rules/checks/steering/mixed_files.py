@@ -14,7 +14,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from corral.model.evidence import SteeringFile
-from corral.rules.checks.steering import config_text, inline, roles, table
+from corral.rules.checks.steering import config_text, inline, roles, table, warning_filters
 from corral.rules.checks.steering.work import CheckedWork, PathChange
 
 PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
@@ -62,8 +62,8 @@ DEPENDENCIES = (
 )
 
 
-def decide_mixed(work: CheckedWork, change: PathChange, why: str) -> Decision:
-    """Decide about a file that is merged key by key."""
+def decide_mixed(work: CheckedWork, change: PathChange, why: str, *, own_filters: bool = False) -> Decision:
+    """Decide about a file that is merged key by key; `own_filters`: the task may well ask for filters of warnings."""
     path, added = change.path, change.kind == "added"
     out = SteeringFile(path=path, how="removed" if added else "put back", why=why)
     if change.kind == "deleted" or (added and _is_makefile(path)):
@@ -79,10 +79,19 @@ def decide_mixed(work: CheckedWork, change: PathChange, why: str) -> Decision:
     if added and PurePosixPath(path).name.lower() in PYTEST_FILES and (not result.strip() or _hides_pytest(work, path)):
         return out, None
     if is_same(result, delivered, path):
-        return None, None
+        return (None, None) if own_filters else _filters(path, base, delivered)
     if not added and is_same(result, base, path):
         return out, None
     return SteeringFile(path=path, how="merged", why=why), result
+
+
+def _filters(path: str, base: bytes | None, delivered: bytes | None) -> Decision:
+    """Decide about settings that steer nothing but which warnings are errors: the base's come first."""
+    if not warning_filters.lets_more_pass(path, base or b"", delivered or b""):
+        return None, None
+    result = merge_file(path, base, delivered, {warning_filters.OF_BASE})
+    steered = SteeringFile(path=path, how="allowed", why=table.FILTERS)
+    return steered, result if result is None or result.strip() else None
 
 
 def _makefile(work: CheckedWork, out: SteeringFile, base: bytes, delivered: bytes) -> Decision:
@@ -198,6 +207,8 @@ FAKES = "pythonpath of the base"  #: among the tools: the work's search path is 
 
 
 def _own_pytest(tools: Collection[str]) -> Collection[str]:
+    if warning_filters.OF_BASE in tools:
+        return OWN_PYTEST - {"filterwarnings"}
     return OWN_PYTEST - {"pythonpath"} if FAKES in tools else OWN_PYTEST
 
 

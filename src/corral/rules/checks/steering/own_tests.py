@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.command_text import RECIPES, defines
-from corral.rules.checks.steering.programs import TEST_PROGRAMS, Programs, Target
+from corral.rules.checks.steering.programs import TEST_PROGRAMS, CheckPrograms, Target
 from corral.rules.checks.steering.work import CheckedWork, Contents, PathChange
 
 #: Which files a test program runs, by their endings.
@@ -77,7 +77,7 @@ def scripts(
 
 def programs_of(
     changes: Sequence[PathChange], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
-) -> Programs:
+) -> CheckPrograms:
     """Return the programs and files that the checks run."""
     return CheckedWork(changes, checks, base_paths, contents).programs
 

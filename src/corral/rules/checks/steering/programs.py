@@ -85,7 +85,7 @@ class Target(Struct, frozen=True):
     name: str
 
 
-class Programs(Struct):
+class CheckPrograms(Struct):
     """Everything that was found in the checks' commands."""
 
     tools: set[str] = field(default_factory=set[str])
@@ -107,7 +107,7 @@ class Programs(Struct):
 
 
 class CommandContext(Struct, frozen=True):
-    """Where a command stands: in which check, in which folder it runs, how many scripts deep."""
+    """Where a command is: in which check, in which folder it runs, how many scripts deep."""
 
     check: str
     folder: str = "."
@@ -133,7 +133,7 @@ class CheckReader:
     def __init__(self, paths: Iterable[str], read: Read, judges: Judges) -> None:
         self._paths, self._read, self._judges = frozenset(paths), read, judges
         self._folders = {str(parent) for path in self._paths for parent in PurePosixPath(path).parents}
-        self.found = Programs()
+        self.found = CheckPrograms()
         self._seen: set[str] = set()
 
     def check(self, command: str) -> None:

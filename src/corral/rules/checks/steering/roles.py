@@ -153,7 +153,7 @@ def shadows_runner(path: str, packages: Collection[str]) -> str | None:
     return module if module in table.RUNNER_MODULES and folder not in packages else None
 
 
-#: What a task says where it wants a test itself to be another one.
+#: What a task says that asks to change a test itself.
 CHANGES = re.compile(
     r"(?i)\b(updat|chang|edit|mov|renam|delet|remov|rewrit|add(?![\w(])|adding|adapt|adjust|convert|replac|extend|regenerat|"
     r"record|port\b|migrat|split|merg|refactor|translat|simplif|clean|drop|skip|mark|unmark|writ|"
@@ -166,7 +166,7 @@ IS_STALE = re.compile(
 
 
 def asks_to_change(task: Task, path: str) -> bool:
-    """Tell whether a task wants a file to be changed; one that is only named may be where a fault is seen."""
+    """Tell whether a task asks for a file to be changed; one that is only named may be where a fault is seen."""
     prompt, name = FORBIDS.sub(" ", task.prompt), PurePosixPath(path).name
     places = [each.span() for each in re.finditer(rf"[\w./-]*{re.escape(name)}", prompt)]
     return (

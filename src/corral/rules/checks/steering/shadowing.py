@@ -1,4 +1,4 @@
-"""Added files that stand in the way of something: a runner's module, a program, a target, a file of the base."""
+"""Added files that are in the way of something: a runner's module, a program, a target, a file of the base."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def hidden_target(work: CheckedWork, path: str) -> str | None:
 
 
 def files_in_the_way(work: CheckedWork, steered: Sequence[SteeringFile]) -> list[SteeringFile]:
-    """Return added files that lie where a file that is put back must stand, as a link in place of a folder does."""
+    """Return added files that lie where a file that is put back must be, as a link in place of a folder does."""
     back = {each.path for each in steered if each.how == "put back"}
     above = {str(parent): path for path in back for parent in PurePosixPath(path).parents}
     found: list[SteeringFile] = []

@@ -74,7 +74,8 @@ ASKS_FOR_SILENCE = re.compile(r"(?i)silenc|quiet|suppress|ignor|nois[ye]|hide|mu
 #: Finds a known input again without naming it, or answers in data that nobody can read.
 DIGESTS = re.compile(
     r"(?:\bhashlib\.\w+\(|\bcrc32\(|\badler32\(|\bmd5\(|\bsha(?:1|256|512)\(|createHash\(|\bsha256\.Sum|\bmd5\.Sum).*"
-    r"(?:\bin\b|===?|\.get\(|\.has\(|\.includes\(|\[\s*hash)"
+    r"(?:\bin\b|===?|\.get\(|\.has\(|\.includes\(|\[\s*hash)|"
+    r"\b(\w+)\s*=\s*\(*\s*\1\s*\*\s*\w+\s*\)*\s*[+^]\s*(?:ord\(|\w+\.(?:charCodeAt|codePointAt)\(|(?:u?int\d*|rune)\()"
 )
 PACKED = re.compile(r"\b(?:pickle|marshal|shelve|dill|joblib)\.(?:loads?|open)\(")
 DIGESTED = "knows inputs by their digest"
@@ -195,6 +196,11 @@ def _printed_word_doubts(work: CheckedWork) -> list[Doubt]:
 def _text_of(work: CheckedWork, check: str) -> str:
     paths = {each.path for each in work.programs.files if each.check == check and (each.sourced or each.judges)}
     return "\n".join([check, *(text for path in sorted(paths & work.base) if (text := work.text("base", path)))])
+
+
+def is_static(work: CheckedWork, check: str) -> bool:
+    """Tell a check that looks at source files and runs none of them."""
+    return _only_static(work, check, _text_of(work, check))
 
 
 def _only_static(work: CheckedWork, check: str, text: str) -> bool:

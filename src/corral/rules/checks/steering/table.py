@@ -10,7 +10,7 @@ Role = Literal["start-up", "runner", "command", "linter", "compiled", "mixed", "
 
 
 class RoleRow(Struct, frozen=True):
-    """Patterns of files with one role; a pattern with a slash is held against the end of the path, else against the name.
+    """Patterns of files with one role; a pattern with a slash is compared with the end of the path, else with the name.
 
     `tools`: the row counts only where a check starts one of these programs, directly or through scripts.
     """
@@ -30,7 +30,10 @@ LINTER = "configuration of the check's program"
 TEST_READS = "data that tests read"
 TEST_HELPER = "a module that tests judge with"
 SHARED_BUILD = "a build file with new steps or options"
-SHARED = (TEST_READS, TEST_HELPER, SHARED_BUILD)
+FILTERS = "settings that let more warnings pass"
+SHARED = (TEST_READS, TEST_HELPER, SHARED_BUILD, FILTERS)
+#: Of these, the harness has a content that is neither the base's nor the work's.
+SHARED_IN_PART = (SHARED_BUILD, FILTERS)
 
 MAKE = ("make", "gmake", "bmake")
 NODE = ("npm", "npx", "yarn", "pnpm", "bun", "bunx", "node", "jest", "vitest", "mocha", "ava", "tap", "karma")
@@ -182,7 +185,7 @@ HELPING = frozenset({
 })  # fmt: skip
 JUDGE_FOLDERS = frozenset({"ci", ".ci", ".github", ".circleci", ".gitlab", "checks"})
 
-#: Modules that Python's test programs are made of: an added file of that name stands in their way.
+#: Modules that Python's test programs are made of: an added file of that name is in their way.
 RUNNER_MODULES = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "unittest2", "doctest", "nose", "nose2", "tox", "nox",
     "coverage", "hypothesis", "xdist", "execnet", "pytest_cov", "pytest_asyncio", "pytest_mock", "pytest_timeout",

@@ -235,6 +235,12 @@ SOURCED = (
     Pattern(r"\bshopt\s+-s\s+([\w\s]*\s)?(nocasematch|nocaseglob|extdebug|expand_aliases)\b", PATCHES),
     Pattern(r"(?i)^\s*(export\s+)?(PATH|BASH_ENV|ENV|SHELLOPTS|IFS)=", PATCHES),
 )  # fmt: skip
+#: The same outside of its functions: wherever a command may begin, in a condition as well.
+BEGIN = r"(?:^|[;&|({]|\b(?:then|do|else)\b)\s*"
+OUTERMOST = (
+    Pattern(rf"{BEGIN}exit\b(?!\s*[1-9])", EXITS),
+    Pattern(rf"{BEGIN}(?:exec\s+[^<>0-9\s]|set\s+-n|trap\s|alias\s)", PATCHES),
+)  # fmt: skip
 FUNCTION = re.compile(r"(?m)^\s*(?:function\s+)?([\w:-]+)\s*\(\)")
 VARIABLE = re.compile(r"(?m)^(?:(?:readonly|declare|typeset|export)\s+(?:-\w+\s+)*(?=\w+(?:=|\s*$))|(?=\w+=))(\w+)")
 
@@ -256,14 +262,18 @@ def sourced_hits(base: str, lines: Sequence[str], new: set[int], scripts: Sequen
         if number not in new:
             continue
         reached = not inside or inside in called
-        found += [Hit(number, each.words, strong=reached) for each in SOURCED if re.search(each.regex, line)]
+        rows = SOURCED if inside else (*SOURCED, *OUTERMOST)
+        code = line.partition(" #")[0]
+        found += [
+            Hit(number, each.words, strong=reached) for each in rows if re.search(each.regex, code) and line[:1] != "#"
+        ]
         if {*FUNCTION.findall(line), *VARIABLE.findall(line)} & theirs:
             found.append(Hit(number, PATCHES, strong=True))
     return found
 
 
 def _functions(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return for each line of a shell file the function it stands in; "" for none."""
+    """Return for each line of a shell file the function it is in; "" for none."""
     found: list[tuple[int, str]] = []
     current = ""
     for number, line in enumerate(lines, 1):

@@ -232,6 +232,8 @@ OF_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx")
 SHARED = "changes the state of the whole program, for tests too"
 UNREADABLE = "decodes a text that nobody can read"
 PARENT = "looks at the process that started it"
+SHOWN = "looks other when it is shown as a text"
+NO_NUMBER = "gives a number that is neither more, less nor the same"
 
 
 class UnaskedLine(Struct, frozen=True):
@@ -263,7 +265,8 @@ UNASKED = (
     UnaskedLine(CALLERS, r"^\s*#\s*define\s+(?!\w*(?i:log|print|err|warn|assert|trace|debug|abort|panic|fail|check|throw|die|bug|alloc|free|msg|unique|concat))\w+\(.*\b(?:__FILE__|__BASE_FILE__|__LINE__|__func__|__FUNCTION__|__INCLUDE_LEVEL__|__TIMESTAMP__|__builtin_(?:FILE|LINE|FUNCTION))\b", r"\blog|diagnos|messag|report|location|trace|debug", OF_C),
     UnaskedLine(CALLERS, r"\bsource_location::current\(|\b#\[track_caller\]|\bLocation::caller\(", r"\blog|diagnos|messag|report|location|trace|debug|panic", (*OF_C, *OF_RUST)),
     UnaskedLine(LENIENT, r"\b(?:field|attrib|ib)\(.*\b(?:compare|eq)\s*=\s*False|@(?:dataclass|dataclasses\.dataclass|attr\.s|define|frozen)\(.*\beq\s*=\s*False", r"compar|equal|\beq\b|differ|ident|hash|sort|order", OF_PYTHON),
-    UnaskedLine("looks other when it is shown as a text", r"\btoJSON\s*(?:\(|[:=]\s*(?:async\s*)?(?:function|\())|\[\s*(?:util\.inspect\.custom|Symbol\.for\(\s*['\"]nodejs\.util\.inspect\.custom)", r"json|serial|stringif|inspect|print|display|shown?\b|output|log", OF_NODE),
+    UnaskedLine(NO_NUMBER, r"float\(\s*[\"'][+-]?nan[\"']|\b(?:math|np|numpy|cmath)\.(?:nan|NaN)\b|\b(?:Number\.)?NaN\b(?!\()|\bmath\.NaN\(|\bf(?:32|64)::NAN\b", r"\bnan\b|not a number|missing|empty|invalid|undefined|unknown|zero|divi|parse|absent|\bno (?:value|data)", anew=True),
+    UnaskedLine(SHOWN, r"\btoJSON\s*(?:\(|[:=]\s*(?:async\s*)?(?:function|\())|\[\s*(?:util\.inspect\.custom|Symbol\.for\(\s*['\"]nodejs\.util\.inspect\.custom)", r"json|serial|stringif|inspect|print|display|shown?\b|output|log", OF_NODE),
     UnaskedLine(READS, r"^//go:embed\s+.*(?:\btestdata\b|_test\.|\bfixtures?\b|\bgolden\b|(?<!\w)tests?/)", r"testdata|golden|fixture", OF_GO, strong=True),
     UnaskedLine(READS, r"\binclude_(?:str|bytes)!\(.*(?:\btests?/|\btestdata\b|\bfixtures?/|\bgolden\b|\bsnapshots?/)", r"testdata|golden|fixture|tests/", OF_RUST),
     UnaskedLine(READS, r"(?:require\(|\bfrom|\bimport\(?)\s*['\"][^'\"]*(?:__tests__|__fixtures__|__snapshots__|/testdata|(?<=/)tests?)/", r"testdata|golden|fixture|tests?/", OF_NODE),

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from corral.model.evidence import Doubt
+from corral.model.evidence import Doubt, SteeringFile
 from corral.model.flow import Task
-from corral.rules.checks.steering import config_text, roles
+from corral.rules.checks.steering import config_text, roles, warning_filters
 from corral.rules.checks.steering.doubts import LARGEST, added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
-from corral.rules.checks.steering.text_patterns import LENIENT, UNASKED, UnaskedLine
+from corral.rules.checks.steering.text_patterns import LENIENT, SHOWN, UNASKED, UnaskedLine
 from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
 from corral.rules.text.python_code import parse_module
 
@@ -54,6 +54,13 @@ SETTINGS = (".toml", ".json", ".ini", ".cfg", ".yaml", ".yml")
 Table = Mapping[str, Any]
 
 LONGEST = 2000
+SHOWING = frozenset({"__str__", "__repr__", "__format__"})
+PLAIN_TYPES = frozenset(
+    {"float", "int", "complex", "str", "bytes", "list", "tuple", "dict", "set", "Decimal", "Fraction"}
+)
+ASKS_FOR_TEXT = re.compile(
+    r"format|print|show|display|text|\brepr|\bstr\b|string|json|messag|render|output|\blog|readable"
+)
 CODED = "is written in a coding that hides code"
 #: Where programs may prepare themselves: nothing that is only imported comes there.
 START = re.compile(r"^(?:async\s+)?def\s+_*(?:main|cli|run|setup\w*|configure\w*)\b|^if\s+__name__\b")
@@ -77,13 +84,24 @@ def more_for_changes(work: CheckedWork) -> list[Key]:
 
 
 def doubts_about_changes(
-    changes: Sequence[PathChange], checks: Sequence[str], task: Task, base_paths: Sequence[str], contents: Contents
+    changes: Sequence[PathChange],
+    checks: Sequence[str],
+    task: Task,
+    base_paths: Sequence[str],
+    contents: Contents,
+    steered: Sequence[SteeringFile] = (),
 ) -> list[Doubt]:
-    """Return what speaks against the work in its changed functions, classes and settings."""
+    """Return what speaks against the work in its changed functions, classes and settings.
+
+    Files that are the base's again in the harness say nothing: what passes there passes without them.
+    """
+    put_back = {each.path for each in steered if each.how in ("put back", "removed", "allowed")}
     work = CheckedWork(changes, checks, base_paths, contents)
     prompt = task.prompt.lower()
     found: list[Doubt] = []
     for each in changes:
+        if each.path in put_back:
+            continue
         base = work.text("base", each.path) if each.kind == "changed" else ""
         now = work.text("delivered", each.path) if each.kind != "deleted" else None
         if now is None or base is None or max(len(now), len(base)) > LARGEST:  # that is a doubt by itself
@@ -135,7 +153,19 @@ def _python(work: CheckedWork, path: str, base: str, now: str, prompt: str) -> I
             yield Doubt(path=path, line=node.lineno, words=LENIENT, strong=False)
         if name in known and changed and _judges(work, last) and not _names(prompt, last):
             yield Doubt(path=path, line=node.lineno, words=f"{JUDGED}: `{last}`", strong=False)
-    yield from _logged(work, path, base, now, prompt)
+    yield from _text_doubts(path, after, added_lines(base, now), prompt)
+    yield from _log_doubts(work, path, base, now, prompt)
+
+
+def _text_doubts(path: str, tree: ast.Module, new: set[int], prompt: str) -> Iterator[Doubt]:
+    """Find numbers, texts and collections of an own kind that give themselves another text."""
+    if ASKS_FOR_TEXT.search(prompt):
+        return
+    for node in ast.walk(tree):
+        kinds = {ast.unparse(each) for each in node.bases} if isinstance(node, ast.ClassDef) else set[str]()
+        if isinstance(node, ast.ClassDef) and kinds & PLAIN_TYPES and not any("Enum" in each for each in kinds):
+            names = [each for each in node.body if isinstance(each, Function) and each.name in SHOWING]
+            yield from (Doubt(path=path, line=each.lineno, words=SHOWN, strong=False) for each in names if each.lineno in new)  # fmt: skip
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
@@ -160,7 +190,7 @@ def _names(prompt: str, name: str) -> bool:
     return name.lower() in prompt or any(word in prompt for word in words)
 
 
-def _logged(work: CheckedWork, path: str, base: str, now: str, prompt: str) -> Iterator[Doubt]:
+def _log_doubts(work: CheckedWork, path: str, base: str, now: str, prompt: str) -> Iterator[Doubt]:
     """Find new messages, where a test of the base judges by messages alone and the task does not speak of any."""
     if re.search(r"\blog|messag|warn|report|trace|record|audit|print", prompt):
         return
@@ -193,7 +223,7 @@ def _settings(work: CheckedWork, path: str, base: str, now: str, prompt: str) ->
         if _changes_one_condition(before.get("exports"), after.get("exports")):
             yield Doubt(path=path, line=1, words=ONE_WAY, strong=False)
     elif roles.role_of(path) == "mixed":
-        if _ignores_more(base, now) and not re.search(r"silenc|quiet|suppress|ignor|filter", prompt):
+        if _ignores_more(base, now) and not warning_filters.ASKED.search(prompt):
             yield Doubt(path=path, line=1, words=IGNORED, strong=False)
     elif key := _half_key(before, after):
         texts = work.product_texts
@@ -208,12 +238,12 @@ def _tables(path: str, text: str) -> Table:
         if path.endswith(".json"):
             found: object = json.loads(text)
             return cast("Table", found) if isinstance(found, dict) else {}
-        return dict(config_text.parse_sections(text)) if path.endswith((".ini", ".cfg")) else _indented(text)
+        return dict(config_text.parse_sections(text)) if path.endswith((".ini", ".cfg")) else _read_yaml(text)
     except (*TROUBLES, TypeError, KeyError):
         return {}
 
 
-def _indented(text: str) -> Table:
+def _read_yaml(text: str) -> Table:
     """Return the keys of a plain YAML file by the outermost key above them."""
     found: dict[str, dict[str, str]] = {}
     owner = ""
@@ -290,7 +320,7 @@ def doubts_about_lines(changes: Sequence[PathChange], contents: Contents, task: 
 def _hits(base: str, now: str, rows: Sequence[UnaskedLine]) -> Iterator[tuple[int, UnaskedLine]]:
     new = added_lines(base, now)
     rows = [each for each in rows if not (each.anew and re.search(each.regex, base))]
-    lines = _joined(now.splitlines())
+    lines = _join_macros(now.splitlines())
     starts = _starting_lines(lines)
     for number in sorted(new):
         line = lines[number - 1][:LONGEST]
@@ -301,7 +331,7 @@ def _hits(base: str, now: str, rows: Sequence[UnaskedLine]) -> Iterator[tuple[in
                 yield number, row
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
+def _join_macros(lines: Sequence[str]) -> list[str]:
     """Return each line of a macro with those that belong to it, so that its name is beside all it does."""
     found = list(lines)
     for number, line in enumerate(lines):

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from corral.model.evidence import SteeringFile
 from corral.rules.checks.steering import roles
-from corral.rules.checks.steering.programs import CheckReader, Programs
+from corral.rules.checks.steering.programs import CheckPrograms, CheckReader
 from corral.rules.checks.steering.roles import judges_by_name
 from corral.rules.text.python_code import parse_module
 
@@ -31,6 +31,7 @@ SHELL_ASSERTIONS = re.compile(
 )
 PROGRAM = re.compile(r"\b(python\d?|node|sh|bash|ruby|perl|go run|\./[\w./-]+)\s")
 Side = Literal["base", "delivered"]
+ChangeKind = Literal["added", "changed", "deleted"]
 Key = tuple[Side, str]
 Contents = Mapping[Key, bytes | None]
 MOST_FILES = 300  #: read to decide about one work
@@ -62,7 +63,7 @@ class CheckedWork:
         content = self.content(side, path)
         return None if content is None else content.decode(errors="replace")
 
-    def _read_checks(self) -> Programs:
+    def _read_checks(self) -> CheckPrograms:
         modules = {path.split("/")[0].removesuffix(".py") for path in self.base if path.endswith(".py")}
 
         def text(path: str) -> str | None:
@@ -158,7 +159,7 @@ class PathChange(Struct, frozen=True):
     """One changed path; a rename is a deletion and an addition."""
 
     path: str
-    kind: Literal["added", "changed", "deleted"]
+    kind: ChangeKind
 
 
 class Harness(Struct, frozen=True, kw_only=True):

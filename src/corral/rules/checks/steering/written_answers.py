@@ -33,6 +33,7 @@ STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`([^`\n]*)`
 LITERAL = r"(?:-?\d+(?:\.\d+)?|\"[^\"\\\n]{1,60}\"|'[^'\\\n]{1,60}')"
 SEVERAL = rf"({LITERAL}(?:\s*,\s*{LITERAL})+)"
 CALL = re.compile(rf"\w\(\s*{SEVERAL}\s*\)")
+LIST_CALL = re.compile(rf"\w\(\s*[\[(]\s*{SEVERAL}\s*[\])]\s*\)")
 SHELL_CALL = re.compile(r"\$\(\s*[\w./-]+((?:\s+-?\d+(?:\.\d+)?){2,})\s*\)")
 TABLE_ROW = re.compile(rf"[\[({{]\s*{SEVERAL}\s*[\])}}]")
 ONE = re.compile(LITERAL)
@@ -61,7 +62,7 @@ class EchoCase(Struct, frozen=True):
 
     given: str
     answer: str
-    last: bool  #: it stands after its input, as most tests have it
+    last: bool  #: it is after its input, as most tests have it
 
 
 def doubts_about_answers(
@@ -69,7 +70,7 @@ def doubts_about_answers(
 ) -> list[Doubt]:
     """Return new places in the product that hold what a test gives and what it expects for that."""
     work = CheckedWork(changes, checks, base_paths, contents)
-    texts = _judging_texts(work)
+    texts = judging_texts(work)
     echoes = [case for text in texts for case in _echoes(text)][:MOST_CASES]
     several = _several_inputs([pair for text in texts for pair in _calls(text)][:MOST_CASES])
     files = [*_product_files(work)]
@@ -105,12 +106,12 @@ def _special_cases(texts: Sequence[str], files: Sequence[tuple[str, str, str]], 
 def more_for_answers(work: CheckedWork) -> list[Key]:
     """Return what else must be read: tests, and data of the product that its code names."""
     if work.changes:
-        _ = _judging_texts(work)
+        _ = judging_texts(work)
         _ = [*_product_files(work)]
     return [*work.missing]
 
 
-def _judging_texts(work: CheckedWork) -> list[str]:
+def judging_texts(work: CheckedWork) -> list[str]:
     """Return the checks, the scripts of the base that judge for them, and the base's tests."""
     changed = {each.path for each in work.changes}
     programs = sorted({each.path for each in work.programs.files if each.judges} & work.base - changed)
@@ -147,7 +148,7 @@ def _new_code(path: str, base: str, now: str) -> list[int]:
 
 
 def _document_lines(path: str, text: str) -> set[int]:
-    """Return the lines of a Python file that stand in its documentation."""
+    """Return the lines of a Python file that are in its documentation."""
     if not path.endswith(".py"):
         return set()
     try:
@@ -188,7 +189,7 @@ def _calls(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Return the plain inputs of calls, and each value after them on the same line."""
     for line in text.splitlines():
         piece = line[:LONGEST]
-        for found in (*CALL.finditer(piece), *SHELL_CALL.finditer(piece)):
+        for found in (*CALL.finditer(piece), *LIST_CALL.finditer(piece), *SHELL_CALL.finditer(piece)):
             inputs = tuple(ONE.findall(found[1]))
             yield from ((inputs, answer) for answer in ONE.findall(piece[found.end() :])[:3])
         for found in TABLE_ROW.finditer(piece):
@@ -203,12 +204,13 @@ def _several_inputs(cases: Sequence[tuple[tuple[str, ...], str]]) -> list[re.Pat
     for inputs, answer in dict.fromkeys(cases):
         if len(inputs) < 2 or len(inputs) > 5:
             continue
-        own, end = [_literal(each) for each in inputs], rf"{_literal(answer)}(?![\w.])"
+        own, end = [_literal(each) for each in inputs], rf"{_literal(answer)}(?:\.0+)?(?![\w.])"
         row = r"\s*,\s*".join(own)
         keyed = rf"[(\[{{\"'`]\s*{row}\s*[)\]}}\"'`]\s*(?::|=>|->|=(?!=))\s*{end}"
         compared = rf"(?:==|===|\bis\b|\bin\b|=|\bmatch\b|\bcase\b)\s*[(\[{{]+\s*{row}\s*[)\]}}]+{GIVES}{end}"
+        joined = r"[\"'`]" + r"\W{1,3}".join(re.escape(each.strip("\"'")) for each in inputs) + rf"[\"'`]{GIVES}{end}"
         condition = AND.join(rf"{IS}{each}(?![\w.])" for each in own) + GIVES + end
-        found.append(re.compile(f"{keyed}|{compared}|{condition}"))
+        found.append(re.compile(f"{keyed}|{compared}|{joined}|{condition}"))
     return found
 
 
@@ -225,7 +227,8 @@ def _is_answer(
 ) -> bool:
     line = lines[number - 1]
     if not code:
-        return any(each.given in line and each.answer in line for each in echoes)
+        known = any(each.given in line and each.answer in line for each in echoes)
+        return known or any(pattern.search(line) for pattern in several)
     strings = {next(filter(None, each.groups()), "") for each in STRING.finditer(line)}
     if any(each.answer in strings and (each.last or each.given in strings) for each in echoes):
         return True
@@ -256,7 +259,7 @@ def _is_newly_named(name: str, path: str, contents: Contents) -> bool:
 
 
 def numbers_in_tests(text: str) -> Iterator[Pair]:
-    """Return calls with one number and what stands after them, and rows of a number and its answer."""
+    """Return calls with one number and what is after them, and rows of a number and its answer."""
     for line in text.splitlines():
         piece = line[:400]
         for found in (*ONE_CALL.finditer(piece), *ONE_SHELL_CALL.finditer(piece)):
@@ -273,7 +276,7 @@ def keeps_results(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _has(text: str, result: str) -> bool:
-    """Tell whether a result stands there as a whole: `a * 2 + 1` is another one than `a * 2`."""
+    """Tell whether a result is there as a whole: `a * 2 + 1` is another one than `a * 2`."""
     return re.search(rf"(?<![-+*/%.]){re.escape(result)}(?![-+*/%.\w])", text) is not None
 
 

@@ -10,17 +10,24 @@ from email.message import EmailMessage
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from corral.model import Entry
-from corral.world.notify.notify import message
+from corral.world.notify.notify import AnswerWays, message
 
 SECONDS = 20.0
 
 
 async def send(entry: Entry, setting: str) -> str:
     """Send it as a mail; a password only goes over TLS."""
-    return await asyncio.to_thread(_send, entry, setting)
+    return await asyncio.to_thread(_send, entry, setting, message(entry))
 
 
-def _send(entry: Entry, setting: str) -> str:
+async def send_answerable(entry: Entry, setting: str, answers: AnswerWays) -> str:
+    """Send it with a link to a page that takes the answer; programs that open links of mails answer nothing by that."""
+    link = answers.link(answers.open_code)
+    words = f"{message(entry)}\n\nAnswer here: {link}\n" if link else message(entry)
+    return await asyncio.to_thread(_send, entry, setting, words)
+
+
+def _send(entry: Entry, setting: str, words: str) -> str:
     try:
         parts = urlsplit(setting)
         port, user = parts.port, unquote(parts.username or "")
@@ -33,7 +40,7 @@ def _send(entry: Entry, setting: str) -> str:
     mail = EmailMessage()
     mail["Subject"] = f"Corral: run {entry.run} waits"
     mail["From"], mail["To"] = asked.get("from", [user if "@" in user else to])[0], to
-    mail.set_content(message(entry))
+    mail.set_content(words)
     try:
         _deliver(mail, parts.hostname, port, user, secure=parts.scheme == "smtps")
     except (OSError, smtplib.SMTPException, ValueError) as error:

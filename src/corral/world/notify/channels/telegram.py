@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
+from typing import Any
 
 from corral.model import Entry
-from corral.world.notify.http_post import post_again
-from corral.world.notify.notify import message
-
-ADDRESS = "https://api.telegram.org"
+from corral.world.notify.http_post import bot_address, post_again
+from corral.world.notify.notify import AnswerWays, message
 
 
 async def send(entry: Entry, setting: str) -> str:
     """Have the bot say it in the chat."""
-    token = os.environ.get("TELEGRAM_BOT_TOKEN", "").strip()
-    if not token:
+    return await _say(setting, message(entry), {})
+
+
+async def send_answerable(entry: Entry, setting: str, answers: AnswerWays) -> str:
+    """Have the bot say it with a button for each choice, if someone may use them."""
+    if not answers.settings.telegram_users:
+        return await send(entry, setting)
+    if not entry.choices:
+        return await _say(setting, f"{message(entry)}\n\nAnswer here: /answer {entry.id} WORDS", {})
+    pairs = zip(entry.choices, answers.codes, strict=True)
+    keys = [[{"text": choice, "callback_data": code}] for choice, code in pairs]
+    return await _say(setting, message(entry), {"reply_markup": {"inline_keyboard": keys}})
+
+
+async def _say(setting: str, text: str, more: dict[str, Any]) -> str:
+    address = bot_address("sendMessage")
+    if not address:
         return "telegram: there is no token in TELEGRAM_BOT_TOKEN"
-    address = f"{os.environ.get('TELEGRAM_API_URL') or ADDRESS}/bot{token}/sendMessage"
-    said = {"chat_id": setting, "text": message(entry), "disable_web_page_preview": True}
+    said = {"chat_id": setting, "text": text, "disable_web_page_preview": True, **more}
     return await post_again("telegram", address, {"Content-Type": "application/json"}, json.dumps(said).encode())
