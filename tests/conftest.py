@@ -19,6 +19,15 @@ settings.register_profile("corral", deadline=None, derandomize=not BY_NIGHT, max
 settings.load_profile("corral")  # and no test asserts a time
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="where commands keep their runs; `postgres` runs the tests marked `both_stores` alone",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Spending())
 
@@ -27,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked `night` out by day, then deal the others out to the processes."""
     left_out = set[pytest.Item]() if BY_NIGHT else {item for item in items if item.get_closest_marker("night")}
+    if config.getoption("store") == "postgres":
+        left_out |= {item for item in items if not item.get_closest_marker("both_stores")}
     if left_out:
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -42,9 +53,12 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture
-def corral(tmp_path: Path) -> Corral:
-    """The installed command, with a state folder, settings and a home of its own."""
-    return Corral(tmp_path)
+def corral(tmp_path: Path, request: pytest.FixtureRequest) -> Corral:
+    """The installed command, with a state folder, settings and a home of its own; and with a database, by `--store`."""
+    made = Corral(tmp_path)
+    if request.config.getoption("store") == "postgres":
+        made.env["CORRAL_STORE"] = request.getfixturevalue("postgres").database()
+    return made
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.person import Person, command, install
+from tests.rig.quickness import is_left_out
 from tests.rig.shared import shared
 
 NUMBERS = itertools.count(1)
@@ -37,6 +38,10 @@ QUICK = {
         "test_changing_nothing_is_success_when_the_task_is_read_only",
     ),
 }
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_left_out(collection_path, config, QUICK) or None
 
 
 @pytest.hookimpl(tryfirst=True)

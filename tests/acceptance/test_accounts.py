@@ -91,7 +91,7 @@ def test_a_run_goes_on_with_another_account_in_the_same_session(corral: Corral) 
     assert outcome.code == 0, outcome
     limited, went_on = outcome.json["nodes"][0]["attempts"]
     assert (limited["status"], limited["account"], went_on["account"]) == ("limited", "work", "home")
-    assert "going on with `home`" in limited["error"]["message"]
+    assert "continuing on `home`" in limited["error"]["message"]
     assert limited["session"] == went_on["session"]
     assert {*went_on["files_changed"]} == {"a.txt", "b.txt"}
     rows = {row["key"]: row["attempts"] for row in corral("cost", "--by", "account", "--json").json["rows"]}

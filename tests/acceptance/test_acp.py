@@ -149,7 +149,7 @@ def test_it_is_told_more_when_its_turn_ends(corral: Corral, repo: Repo, real: Re
     assert outcome.attempt["output"] == "Did both."
     assert len(outcome.json["nodes"][0]["attempts"]) == 1
     assert len([event for event in corral.events() if event["type"] == "started"]) == 1  # one start, two turns
-    assert any(event["type"] == "heeded" and event["text"] == "also write b.txt" for event in corral.events())
+    assert any(event["type"] == "steer_taken" and event["text"] == "also write b.txt" for event in corral.events())
     assert "also write b.txt" in str(model.work_requests[-1].body)
 
 

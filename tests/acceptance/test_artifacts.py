@@ -151,3 +151,20 @@ def test_a_browser_downloads_them_and_never_shows_them(corral: Corral) -> None:
         assert answer.headers["Content-Type"] == "application/octet-stream"
         assert answer.headers["Content-Disposition"] == 'attachment; filename="r.html"'
         assert server.ask("GET", f"runs/{run['run']}/artifacts/nothing").status == 404
+
+
+def test_the_page_shows_them_and_runs_nothing(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    outcome = run_flow(corral, repo, FLOW)
+    run = outcome.json["run"]
+    with serving(corral, corral.root) as server:
+        listed = server.ask("GET", f"/runs/{run}").body.decode()
+        assert f'href="/runs/{run}/artifacts/build/report"' in listed
+        shown = server.ask("GET", f"/runs/{run}/artifacts/build/report")
+        page = shown.body.decode()
+        assert 'srcdoc="&lt;b&gt;fine&lt;/b&gt;' in page
+        assert "<iframe sandbox title=" in page, "a frame without any leave: no scripts, no forms"
+        assert "<b>fine</b>" not in page
+        assert "script-src 'self' 'nonce-" in shown.headers["Content-Security-Policy"]
+        assert server.ask("GET", f"/runs/{run}/artifacts/nothing").status == 404

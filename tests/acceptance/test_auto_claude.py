@@ -92,13 +92,13 @@ def test_what_a_person_adds_is_left_where_it_looks(corral: Corral, repo: Repo) -
     with corral.going("run", "build it", "--repo", repo.folder, "--agent", "auto-claude", "--json") as run:
         corral.until_said("coding (s1)")
         answer = corral("steer", "@last", "also sell pears")
-        assert answer.out.startswith("told auto-claude ("), answer
+        assert answer.out.startswith("sent to auto-claude ("), answer
         (tree,) = (corral.home / "workspaces").glob("*/work")
         (tree / "go").touch()
         outcome = run.end()
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["branch"], "heeded.txt") == "also sell pears"
-    assert any(event["type"] == "heeded" and event["text"] == "also sell pears" for event in corral.events())
+    assert any(event["type"] == "steer_taken" and event["text"] == "also sell pears" for event in corral.events())
 
 
 def test_a_work_tree_of_its_own_is_not_lost(corral: Corral, repo: Repo) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,20 @@ def test_a_plain_folder(ready: Corral) -> None:
     assert copied, said
     assert Path(copied[1]).is_dir()
     assert {(ready.home / name).stat().st_mode & 0o777 for name in ("folders", "logs", "objects")} == {0o700}
+
+
+def test_a_plain_folder_with_repositories_in_it_is_not_copied(ready: Corral) -> None:
+    folder = ready.root / "parent"
+    one, empty = Repo.make(folder / "org" / "one"), folder / "tools" / "empty"
+    empty.mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", empty], check=True)
+    outcome = ready.run(folder, "t", "--agent", "mine")
+    assert outcome.code == 2, outcome
+    assert "repositories are in it: org/one, tools/empty" in outcome.err
+    assert f"hint: name one of them: --repo {one.folder}" in outcome.err
+    (folder / ".gitignore").write_text("org\ntools\n")
+    outcome = ready.run(folder, "t", "--agent", "mine", "--check", "test -f x")
+    assert outcome.code == 0, "what the folder leaves out is not in the way"
 
 
 def test_an_empty_plain_folder(ready: Corral) -> None:

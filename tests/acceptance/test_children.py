@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from corral.testing.stage import tagged_processes, until
+from corral.testing import ScriptedModel, Turn, Usage
+from corral.testing.stage import KEY, tagged_processes, until
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.talkers import caller, command, flow, going, left, node, task
@@ -17,7 +18,7 @@ def wait(child):
     return told
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]
 
 
 @pytest.fixture
@@ -207,3 +208,41 @@ write("told.txt", wait(child)["files"])
     outcome = corral("resume", parent, "--json")
     assert outcome.code == 0, outcome
     assert json.loads(left(repo, outcome.json, "only", "told.txt")) == ["leaf.txt"]
+
+
+def test_a_council_has_a_lead_and_a_cheap_helper_and_shows_what_each_cost(corral: Corral, repo: Repo) -> None:
+    source = f"""{WAIT}
+import subprocess
+child = call("spawn_task", task="Write part.txt", agent="openai:gpt-5")
+told = wait(child["child"])
+subprocess.run(["git", "cherry-pick", told["commit"]], check=True, stdout=subprocess.DEVNULL)
+write("whole.txt", told["status"])
+"""
+    turns = [
+        Turn(text="So.", write={"path": "part.txt", "content": "part\n"}, usage=Usage(input=1000, output=200)),
+        Turn(text="Done.", usage=Usage(input=1200, output=10)),
+    ]
+    assert corral("flow", "new", "council").code == 0
+    with ScriptedModel(turns) as model:
+        corral.env["OPENAI_API_KEY"] = KEY
+        corral.config(f'[agents.openai]\nsettings = {{ OPENAI_BASE_URL = "{model.url}/v1" }}')
+        corral.config('[toolbox]\nagents = ["openai"]')
+        words = [
+            "--input",
+            f"task={task(source)}",
+            "--input",
+            "helper=openai:gpt-5",
+            "--input",
+            "check=grep part part.txt",
+        ]
+        outcome = corral(
+            "flow", "run", corral.root / "council.yaml", *words, "--agent", "caller", "--repo", repo.folder, "--json"
+        )
+    assert outcome.code == 0, outcome
+    run = outcome.json
+    assert left(repo, run, "lead", "part.txt") == "part"
+    assert left(repo, run, "lead", "whole.txt") == "done"
+    assert run["split"].keys() == {"caller", "openai:gpt-5"}
+    assert run["split"]["caller"] == 0.25
+    assert 0 < run["split"]["openai:gpt-5"] < 0.05
+    assert "split    caller $0.25, openai:gpt-5 $0.00" in corral("show", run["run"]).out

@@ -86,7 +86,7 @@ def test_a_flow_goes_on_from_the_chosen_work(corral: Corral, repo: Repo) -> None
     outcome = corral("flow", "run", file, "--repo", repo.folder, "--json")
     assert (outcome.code, outcome.json["nodes"][1]["status"]) == (3, "queued")
     said = corral("answer", entry(corral)["id"], "large")
-    assert f"go on with corral resume {outcome.json['run']}" in said.out
+    assert f"continue it: corral resume {outcome.json['run']}" in said.out
     ended = corral("resume", outcome.json["run"], "--json")
     assert ended.code == 0, ended
     assert ended.json["nodes"][1]["attempts"][0]["output"].strip() == "5"

@@ -1,6 +1,7 @@
 """A clock that is set while a run is driven: durations stay what they were."""
 
 import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,19 @@ def test_durations_do_not_follow_a_clock_that_jumps(corral: Corral, shim: Path, 
     assert (shown["seconds"], shown["started"]) == (outcome.json["seconds"], outcome.json["started"])
 
 
-@pytest.mark.parametrize(("limit", "days"), [("--per-day", 1), ("--per-month", 32)])
+def noon_on_the_tenth() -> int:
+    """Return the seconds until noon on the tenth of the next month: neither a day nor a month ends soon then."""
+    now = datetime.now().astimezone()
+    following = now.replace(day=1) + timedelta(days=32)
+    return int((following.replace(day=10, hour=12, minute=0) - now).total_seconds())
+
+
+@pytest.mark.parametrize(("limit", "within", "over"), [("--per-day", DAY // 4, DAY), ("--per-month", DAY, 32 * DAY)])
 def test_what_is_reserved_for_unknown_cost_ends_with_its_window(
-    corral: Corral, shim: Path, limit: str, days: int
+    corral: Corral, shim: Path, limit: str, within: int, over: int
 ) -> None:
-    repo, shift = corral.repo(), corral.root / "shift"
-    shift.write_text("0")
+    repo, shift, start = corral.repo(), corral.root / "shift", noon_on_the_tenth()
+    shift.write_text(str(start))
     corral.env |= {"LD_PRELOAD": str(shim), "SHIFT_FILE": str(shift)}
     corral.config("[budget]\nunknown_cost_usd = 0.6\n")
     assert corral("budget", "set", limit, "1.0").code == 0
@@ -75,8 +83,10 @@ def test_what_is_reserved_for_unknown_cost_ends_with_its_window(
     assert corral.run(repo, "t", "--agent", agent).code == 0
     window = limit.removeprefix("--per-")
     assert corral("budget", "--json").json[window] == {"spent": 0.0, "reserved": 0.6}
+    shift.write_text(str(start + within))
+    assert corral("budget", "--json").json[window] == {"spent": 0.0, "reserved": 0.6}
     refused = corral.run(repo, "t", "--agent", agent)
     assert refused.code == 4, refused
-    shift.write_text(str(days * DAY))
+    shift.write_text(str(start + over))
     assert corral("budget", "--json").json[window] == {"spent": 0.0, "reserved": 0.0}
     assert corral.run(repo, "t", "--agent", agent).code == 0

@@ -97,7 +97,7 @@ def test_a_chain_of_three_summaries_and_all_originals_are_kept(corral: Corral, r
     assert [(logs / f"summary-{number}.md").read_text() for number in (1, 2, 3)] == [each["summary"] for each in events]
     raw = (logs / "stdout.log").read_text()
     assert all(event["session"] in raw for event in events)  # every session, line by line
-    assert "goes on from summary 3" in corral("logs", "@last").out
+    assert "continues from summary 3" in corral("logs", "@last").out
     assert len(told(full)) == 4
 
 
@@ -110,7 +110,7 @@ def test_a_person_may_ask_for_it(corral: Corral, repo: Repo) -> None:
             corral.until_said("ready")
             answer = corral("condense", "@last")
             assert answer.code == 0, answer
-            assert "goes on from a summary once its present step is over" in answer.out
+            assert "continues from a summary after its present step" in answer.out
             (tree,) = (corral.home / "workspaces").glob("*/work")
             (tree / "go").touch()
             outcome = run.end()
@@ -130,7 +130,9 @@ def test_a_person_may_ask_for_it(corral: Corral, repo: Repo) -> None:
         ("codex", "Your input exceeds the context window of this model. Please adjust your input and try again."),
         pytest.param(
             *("gemini", "The input token count exceeds the maximum number of tokens allowed (1048576)."),
-            marks=pytest.mark.night("its start is expensive; its words are read in tests/agents/test_trouble.py"),
+            marks=pytest.mark.night(
+                "its start is expensive; its words are read in tests/agents/formats/test_error_words.py"
+            ),
         ),
     ],
 )

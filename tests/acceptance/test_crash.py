@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.rig.repository import Repo
 from tests.rig.tagged import tagged_processes
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
 BY_DAY, BY_NIGHT = 20, 100  #: moments
 SCRIPT = """
 [[step]]
@@ -91,8 +91,7 @@ class Killing:
 
     def _told(self) -> int:
         """Return how many events there are, of all runs."""
-        with contextlib.closing(sqlite3.connect(self.corral.home / "corral.db", timeout=60)) as database:
-            return database.execute("SELECT count(*) FROM events").fetchone()[0]
+        return self.corral.stored("SELECT count(*) FROM events")[0][0]
 
 
 def _agents(run: str) -> list[int]:
@@ -117,7 +116,5 @@ def _judge(corral: Corral, repo: Repo, document: dict[str, Any]) -> None:
     assert corral.leavings() == []
     assert not list((repo.folder / ".git").rglob("*.lock"))
     assert repo.git("status", "--porcelain") == ""
-    with sqlite3.connect(corral.home / "corral.db") as database:
-        assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        assert database.execute("SELECT count(*) FROM slots").fetchone()[0] == 0
-    database.close()
+    assert corral.is_sound()
+    assert corral.stored("SELECT count(*) FROM slots") == [(0,)]

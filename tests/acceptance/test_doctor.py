@@ -129,7 +129,39 @@ def test_an_installed_agent_without_a_login_is_not_ready(corral: Corral) -> None
     assert corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x"}).json["ready"] is True
 
 
+def test_an_agent_that_starts_outside_and_not_in_the_box_is_not_ready(corral: Corral) -> None:
+    """As one whose installer left a part of it where the box does not look."""
+    part = corral.root / "elsewhere" / "part"
+    part.parent.mkdir()
+    part.write_text("x")
+    program = corral.root / "bin" / "claude"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\ncat {part} >/dev/null || exit 3\necho 2.1.0\n")
+    program.chmod(0o755)
+    corral.config(f'[agents.claude]\nprogram = "{program}"\n')
+    report = corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x"}).json
+    assert report["ready"] is False
+    assert report["why"].startswith("claude does not start in the box: it ended with 3: cat: ")
+    assert "[agents.claude] program" in report["next"]
+
+
 def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(corral: Corral) -> None:
     wrong = corral("shwo")
     assert (wrong.code, wrong.err) == (2, "error: No such command 'shwo'.\nhint: did you mean `corral show`?\n")
     assert corral("xyzzy").err.endswith("hint: see `corral --help`\n")
+
+
+def workspaces(report: dict[str, list[dict[str, str]]]) -> str:
+    """Return what was found about workspaces."""
+    (part,) = [part for part in report["parts"] if part["name"] == "workspaces"]
+    return part["found"]
+
+
+def test_it_says_which_workspaces_are_used_and_why(person: Person, corral: Corral) -> None:
+    assert workspaces(person("doctor", "--json").json) == (
+        "pool for repositories of 1,000 files and more, clone for smaller ones; "
+        "no overlay: only root can mount one that lets folders be renamed"
+    )
+    assert workspaces(corral("doctor", "--json").json).startswith("overlay for repositories of 1,000 files")
+    corral.config('[workspace]\nkind = "clone"')
+    assert workspaces(corral("doctor", "--json").json) == "clone, as settings say"

@@ -37,7 +37,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
 }
 
 
-def escaped(installed: Path, folder: Path, level: str, who: str) -> dict[str, list[str]]:
+def escaped(installed: Path, folder: Path, level: str, who: str, kind: str = "clone") -> dict[str, list[str]]:
     """Let the prisoner loose at a level; return what got through and what did not work."""
     shutil.copytree(Path(harness.__file__).parent, folder / "escapes")
     (folder / "trial").mkdir()
@@ -45,7 +45,7 @@ def escaped(installed: Path, folder: Path, level: str, who: str) -> dict[str, li
     if who == "person":
         own(folder)
         become = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"]
-    argv = [*become, str(installed.with_name("python")), "-m", "escapes.harness", level, str(folder / "trial")]
+    argv = [*become, str(installed.with_name("python")), "-m", "escapes.harness", level, str(folder / "trial"), kind]
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -65,4 +65,12 @@ def _parameters(who: str, level: str) -> object:
 def test_exactly_these_get_through(installed: Path, open_folder: Path, who: str, level: str) -> None:
     told = escaped(installed, open_folder, level, who)
     assert set(told["through"]) == EXPECTED[who, level]
+    assert told["failed"] == []
+
+
+@pytest.mark.night("the same attempts in the other kind of workspace")
+@pytest.mark.parametrize("level", ["full", "strict", "landlock"])
+def test_exactly_these_get_through_from_an_overlay(installed: Path, open_folder: Path, level: str) -> None:
+    told = escaped(installed, open_folder, level, "root", "overlay")
+    assert set(told["through"]) == EXPECTED["root", level]
     assert told["failed"] == []

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.rig.command import Corral, Outcome
 
 CHECK = "python3 -m unittest discover -s tests"
@@ -86,7 +88,7 @@ def counting(corral: Corral, test: str) -> tuple[list[str], Path]:
     folder.mkdir()
     folder.chmod(0o777)
     count = folder / "count"
-    check = f"n=$(cat {count} 2>/dev/null || echo 0); n=$((n + 1)); echo $n > {count}; chmod 666 {count}; [ {test} ]"
+    check = f"c={count}; n=$(cat $c 2>/dev/null || echo 0); n=$((n + 1)); echo $n > $c; chmod 666 $c; [ {test} ]"
     return ["--check", check, "--write", "**", "--write", f"{folder}/**"], count
 
 
@@ -110,6 +112,56 @@ def test_chance_that_the_base_knows_too_is_told_and_passes(corral: Corral) -> No
     assert (check["flaky"], check["exit_code"], check["again"]["exit_code"]) == (True, 0, 1)
     assert check["before"]["flaky"] is True
     assert any("flaky, here as at the base" in str(event) for event in corral.events("@last"))
+
+
+def judged_by_count(corral: Corral, wrong: str) -> Outcome:
+    """Judge work that changes nothing by a test that counts its runs outside, and fails where `wrong` holds for it."""
+    folder = corral.root / "counted"
+    folder.mkdir()
+    folder.chmod(0o777)
+    count = folder / "count"
+    count.write_text("0")
+    count.chmod(0o666)
+    test = f"""import pathlib, unittest
+class Count(unittest.TestCase):
+    def test_count(self):
+        file = pathlib.Path({str(count)!r})
+        n = int(file.read_text()) + 1
+        file.write_text(str(n))
+        self.assertEqual("lost" if {wrong} else "ok", "ok")
+"""
+    shown = ["--write", "**", "--write", f"{folder}/**"]
+    return judged(corral, "echo more > notes.txt", *shown, files={"tests/test_count.py": test})
+
+
+def test_a_test_that_fails_at_times_here_and_at_the_base_shows_nothing(corral: Corral) -> None:
+    outcome = judged_by_count(corral, "n % 2")
+    check = only_check(outcome)
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed"), outcome
+    assert outcome.attempt["evidence"]["reasons"] == [
+        f"`{CHECK}` fails at times at the base: passing once shows nothing"
+    ]
+    assert (check["flaky"], check["tests"]["passed"], check["tests"]["failed"]) == (True, 1, 0)
+
+
+@pytest.mark.parametrize("wrong", ["n == 2", "n % 3 == 2"])
+def test_a_test_that_failed_at_the_base_by_chance_proves_nothing(corral: Corral, wrong: str) -> None:
+    outcome = judged_by_count(corral, wrong)  # the first run is that of the work, the second that of the base
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed"), outcome
+    assert outcome.attempt["evidence"]["reasons"] == [
+        f"`{CHECK}` fails at times at the base (test_count.Count.test_count): passing once shows nothing"
+    ]
+
+
+@pytest.mark.parametrize(("holds", "where"), [("$n -ne 2 -a $n -ne 3", "at the base"), ("$n -eq 1", "on the work")])
+def test_a_script_that_passes_by_chance_proves_nothing(corral: Corral, holds: str, where: str) -> None:
+    corral.agent("mine", "echo x > x")
+    options, _ = counting(corral, holds)
+    outcome = corral.run(corral.repo(), "t", "--agent", "mine", "--retries", "0", *options)
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed"), outcome
+    assert outcome.attempt["evidence"]["reasons"][0] == (
+        f"`{options[1]}` fails at times {where}: passing once shows nothing"
+    )
 
 
 def test_the_same_tree_is_not_checked_twice_in_a_run(corral: Corral) -> None:

@@ -42,6 +42,7 @@ def test_runs_are_found_by_their_labels_status_repository_agent_time_and_merge(c
     assert ids(corral, "--repo", str(repo.folder)) == ["third", "first"]
     assert [line["name"] for line in corral("ls", "--repo", ".", "--json", cwd=repo.folder).json] == ["third", "first"]
     assert ids(corral, "--unmerged") == ["second", "first"]
+    assert corral("show", first["run"]).out.splitlines()[0].split() == ["done", first["run"], "first"]
     assert corral("merge", first["run"]).code == 0
     assert ids(corral, "--unmerged") == ["second"]
     with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database, database:

@@ -108,11 +108,11 @@ def test_mistakes_as_json_with_keys_twice_and_fields_that_nobody_has(corral: Cor
     assert outcome.code == 2, outcome
     assert outcome.err == ""
     assert [(each["line"], each["column"], each["message"], each["hint"]) for each in outcome.json] == [
-        (2, 46, "`task` stands here twice", "first in line 2"),
+        (2, 46, "`task` is here twice", "first in line 2"),
         (3, 6, "`a.colour` is nothing that a node has", "known: " + ", ".join(FIELDS)),
         (3, 6, "the output of `a` has no `words`", "it has: verdict"),
         (3, 25, "`race` names nobody", "name one or more: race: [claude, codex]"),
-        (4, 3, "`b` stands here twice", "first in line 3"),
+        (4, 3, "`b` is here twice", "first in line 3"),
     ]
     assert {each["file"] for each in outcome.json} == {str(corral.root / "flow.yaml")}
 
@@ -121,7 +121,7 @@ BAD = {
     "a bomb": ("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", 1, "anchors and aliases"),
     "a merge key": ("base: &x {run: y}\nnodes: {a: {<<: *x}}\n", 1, "anchors and aliases"),
     "a tab": ("nodes:\n\ta: {run: x}\n", 2, "(hint: indent with spaces, not tabs)"),
-    "a key twice": ("nodes:\n  a: {run: x}\n  a: {run: y}\n", 3, "`a` stands here twice (hint: first in line 2)"),
+    "a key twice": ("nodes:\n  a: {run: x}\n  a: {run: y}\n", 3, "`a` is here twice (hint: first in line 2)"),
     "a tag": ("nodes: !!python/object/apply:os.system [id]\n", 1, "tag"),
     "a circle": ("nodes:\n a: {run: x, needs: [c]}\n b: {run: x, needs: [a]}\n c: {run: x, needs: [b]}\n", 2, "circle"),
     "nothing": ("", 1, "there are no nodes"),
@@ -251,8 +251,8 @@ def test_a_flow_is_drawn_in_every_form(corral: Corral) -> None:
     doer(corral, settings="cost_usd = 0.25")
     file = write(corral, SMALL)
     text = corral("flow", "graph", file)
-    assert [line.split()[:2] for line in text.out.splitlines()] == [
-        ["1", "plan"], ["2", "each"], ["3", "ask"], ["3", "mend"],
+    assert [line[:12].rstrip() for line in text.out.splitlines()] == [
+        "  o    plan", "  o    each", "  +-o  ask", "  o    mend",
     ]  # fmt: skip
     assert "after each (failure)" in text.out
     mermaid = corral("flow", "graph", file, "--format", "mermaid").out
@@ -273,7 +273,7 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     outcome = corral("flow", "run", file, "--repo", repo.folder, "--dry-run")
     assert outcome.code == 0, outcome
     assert outcome.out.endswith("nothing was started\n")
-    assert "cost: about $0.50; doer $0.2500 an attempt (fixed)" in outcome.out
+    assert "cost: about $0.50; doer $0.25 an attempt (fixed)" in outcome.out
     assert corral("ls", "--json").json == []
     priced = corral.config_file.read_text()
     free = priced.replace("cost_usd = 0.25", 'hosts = ["api.example.org"]')
@@ -283,13 +283,13 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     assert corral.run(repo, "DO: echo x > x.txt", "--agent", "doer").code == 0
     corral.config_file.write_text(free)
     assert (
-        "cost: about $0.50; doer $0.2500 an attempt (n=1)"
+        "cost: about $0.50; doer $0.25 an attempt (n=1)"
         in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out
     )
     corral("budget", "set", "--per-day", "0.3", "--ceiling", "5", "--per-run", "2")
     assert corral.run(repo, "t", "--agent", "doer").code == 4  # refused: it tells nothing of what such ones cost
     told = corral("flow", "run", file, "--repo", repo.folder, "--dry-run", "--budget", "1").out
-    assert "doer $0.2500 an attempt (n=1)" in told
+    assert "doer $0.25 an attempt (n=1)" in told
     limits = [line.partition(" (")[0] for line in told.splitlines() if line.startswith("limit: ")]
     assert sorted(limits) == [
         "limit: $0.30 a day: $0.05 left, $0.25 spent",
@@ -358,7 +358,7 @@ def test_the_schema_of_flow_files(corral: Corral) -> None:
     schema = corral("flow", "schema").json
     assert schema["required"] == ["nodes"]
     kinds = schema["properties"]["nodes"]["additionalProperties"]["oneOf"]
-    assert sorted(kind["required"][0] for kind in kinds) == ["flow", "gate", "merge", "program", "run", "task"]
+    assert sorted(kind["required"][0] for kind in kinds) == ["flow", "gate", "merge", "plan", "program", "run", "task"]
 
 
 def test_a_nested_flow_is_not_read_through_a_link(corral: Corral) -> None:

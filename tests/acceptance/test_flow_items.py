@@ -40,6 +40,11 @@ def test_what_commands_print_decides_what_is_done(corral: Corral) -> None:
     repo = corral.repo()
     outcome = run_flow(corral, repo, DATA)
     assert outcome.code == 1, outcome
+    shown = corral("show", "@last").out.splitlines()
+    assert any("7 of 9 nodes done with 5 items, " in line for line in shown), shown
+    listed = [line.split()[0] for line in shown if line.startswith("  ") and line.split()]
+    place = listed.index("each-file")
+    assert listed[place + 1 : place + 3] == ["each-file.0", "each-file.1"], "items are below their node"
     found = nodes(outcome)
     bad = {"bad-json", "bad-shape"}
     assert {name for name, status in statuses(outcome).items() if status != "done"} == bad, statuses(outcome)

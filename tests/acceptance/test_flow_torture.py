@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import time
 from collections import Counter
@@ -104,10 +103,8 @@ def judge(torture: Torture, document: dict[str, Any]) -> None:
     assert corral.leavings() == []
     assert torture.repo.git("status", "--porcelain") == ""
     assert not list((torture.repo.folder / ".git").rglob("*.lock"))
-    with sqlite3.connect(corral.home / "corral.db") as database:
-        assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        assert database.execute("SELECT count(*) FROM runs WHERE owner IS NOT NULL").fetchone()[0] == 0
-    database.close()
+    assert corral.is_sound()
+    assert corral.stored("SELECT count(*) FROM runs WHERE owner IS NOT NULL") == [(0,)]
 
 
 def begun(corral: Corral, repo: Repo) -> str:

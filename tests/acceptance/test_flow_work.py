@@ -277,19 +277,19 @@ def test_an_architect_a_developer_and_a_reviewer(corral: Corral, repo: Repo) -> 
         "team",
         """case "$1" in
 *"Review the change"*) echo '{"verdict": "reject", "notes": "name it"}' ;;
-*"Mend what"*) printf '%s' "$1" > mended.md; echo mended ;;
+*"Fix what"*) printf '%s' "$1" > mended.md; echo mended ;;
 *"Plan this task"*) echo 'PLAN: two files' ;;
 *) printf '%s' "$1" > developed.md; echo developed ;;
 esac""",
     )
     outcome = corral.run(repo, "build a thing", "--agent", "team", "--strategy", "multi", "--type", "refactor")
     assert outcome.code == 0, outcome
-    assert list(statuses(outcome)) == ["design", "develop", "review", "mend"]
+    assert list(statuses(outcome)) == ["design", "develop", "review", "fix"]
     found = nodes(outcome)
     assert [found[name]["attempts"][0]["role"] for name in found] == ["architect", "developer", "reviewer", "developer"]
     assert "PLAN: two files" in repo.read(winner(found["develop"])["commit"], "developed.md")
-    assert "name it" in repo.read(winner(found["mend"])["commit"], "mended.md")
-    assert "developed.md" in repo.files(winner(found["mend"])["commit"])
+    assert "name it" in repo.read(winner(found["fix"])["commit"], "mended.md")
+    assert "developed.md" in repo.files(winner(found["fix"])["commit"])
     short = corral.run(repo, "build a thing", "--agent", "team", "--strategy", "multi")
     assert list(statuses(short)) == ["design", "develop"]
 

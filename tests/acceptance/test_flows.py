@@ -9,7 +9,7 @@ from tests.rig.flows import doer, nodes, run_flow, statuses, winner, write
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]
 
 
 @pytest.fixture

@@ -1,5 +1,9 @@
 """Pull requests that are looked after, from outside: against a small forge, over real HTTP and with real git."""
 
+import contextlib
+import json
+import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,17 +45,18 @@ def hearing(corral: Corral) -> str:
     path.write_text(f"#!/bin/sh\n{AGENT}\n")
     path.chmod(0o755)
     corral.config('[agents.hearing]\ncommand = ["./hearing.sh", "{prompt}"]\ncost_usd = 0.25')
+    corral.config("[retry]\ndelay_seconds = 0.01")
     return "hearing"
 
 
-def opened(corral: Corral, forge: Forge) -> tuple[Repo, int, int, Outcome]:
+def opened(corral: Corral, forge: Forge, agent: str = "") -> tuple[Repo, int, int, Outcome]:
     """Return a repository, its issue, its pull request, and the run that made it."""
     repo = corral.repo(files=FILES)
     forge.clone_of(repo)
     corral.config(f'[forge]\nkind = "{forge.kind}"')
     corral.env[VARIABLES[forge.kind]] = TOKEN
     issue = forge.issue("a returns the wrong number", "it should be two")
-    words = ("--repo", repo.folder, "--agent", hearing(corral), "--check", CHECK, "--json")
+    words = ("--repo", repo.folder, "--agent", agent or hearing(corral), "--check", CHECK, "--json")
     done = corral("run", "--issue", forge.address(issue), *words)
     assert done.code == 0, done
     made = corral("merge", "@last", "--strategy", "pr", "--json")
@@ -141,6 +146,115 @@ def test_three_revisions_are_the_most_and_a_failed_one_is_told(corral: Corral, h
     assert corral("follow", "@last", "--once", "--most", "5").code == 0
     assert hub.head(pull["head"]) == before
     assert "did not get it done" in hub.remarks(number)[-1]
+
+
+def test_work_that_conflicts_is_not_pushed_and_that_is_said_once(corral: Corral, hub: Forge) -> None:
+    """A conflict with the branch: nothing is pushed, nobody is told that it was, and no further revision begins."""
+    repo, _, number, _ = opened(corral, hub)
+    pull = hub.pulls[number]
+    first = hub.head(pull["head"])
+    repo.commit({"a.py": "def a():\n    return 7\n"})
+    pull["comments"].append(("ada", "add a guard"))
+    found = followed(corral)
+    assert found["trouble"] == "it conflicts with `main` in `a.py`"
+    assert "not pushed: it conflicts with `main`" in corral("show", "@last").out
+    pull["comments"].append(("ada", "add a guard to it, too"))
+    looked = corral("follow", "@last", "--once")
+    assert (looked.code, "nothing is pushed: it conflicts" in looked.err) == (0, True), looked
+    (said,) = [words for who, words in pull["comments"] if who == "corral-bot"]
+    assert "could not push it: it conflicts with `main` in `a.py`. Nothing was pushed." in said
+    assert "revision 1 of 3" in said
+    assert hub.head(pull["head"]) == first
+    assert corral("show", "@last", "--json").json["pull_request"]["revisions"] == 1
+
+    repo.commit({"a.py": FILES["a.py"]})  # the branch no longer conflicts
+    found = followed(corral)
+    second = hub.head(pull["head"])
+    assert second != first
+    assert (found["trouble"], found["revisions"]) == ("", 2)  # the waiting comment was next
+    spoken = [words for who, words in pull["comments"] if who == "corral-bot"]
+    assert [words for words in spoken if words.startswith("Corral pushed") and "revision 1 of 3" in words]
+    assert len(spoken) == 3
+
+
+def test_what_cannot_begin_neither_counts_nor_is_seen(corral: Corral, hub: Forge) -> None:
+    """No money, then no agent: both wait, are said once, and are done when they can be."""
+    _, _, number, _ = opened(corral, hub)
+    pull = hub.pulls[number]
+    first = hub.head(pull["head"])
+    pull["comments"].append(("ada", "add a guard"))
+    assert corral("budget", "set", "--per-day", "0.30").code == 0
+    assert followed(corral)["revisions"] == 0
+    count = len(corral("show", "@last", "--json").json["nodes"][0]["attempts"])
+    looked = corral("follow", "@last", "--once")
+    assert "waits: the budget of the day is $0.30" in looked.err
+    assert len(corral("show", "@last", "--json").json["nodes"][0]["attempts"]) == count  # not tried for nothing
+    (said,) = [words for who, words in pull["comments"] if who == "corral-bot"]
+    assert "could not begin a revision for 1 comment by ada: the budget of the day is $0.30" in said
+    assert corral("budget", "set", "--per-day", "10").code == 0
+    assert followed(corral)["revisions"] == 1
+    second = hub.head(pull["head"])
+    assert git(hub.bare.folder, "show", f"{second}:guard.txt") == "guard"
+
+    settings = corral.config_file.read_text()
+    corral.config_file.write_text(settings.replace("[agents.hearing]", "[agents.elsewhere]"))
+    pull["comments"].append(("ada", "add a guard once more"))
+    assert followed(corral)["revisions"] == 1
+    assert "no agent is called `hearing`" in hub.remarks(number)[-1]
+    refused = corral("revise", "@last", "and this")
+    assert (refused.code, "no agent is called `hearing`" in refused.err) == (2, True), refused
+    corral.config_file.write_text(settings)
+    assert followed(corral)["revisions"] == 2
+    assert hub.head(pull["head"]) not in (first, second)
+
+
+def change(corral: Corral, sql: str, *values: object) -> None:
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db", isolation_level=None)) as database:
+        database.execute(sql, values)
+
+
+def stored_follow(corral: Corral) -> dict[str, Any]:
+    ((record,),) = corral.stored("SELECT record FROM follows")
+    return json.loads(record)
+
+
+def test_what_never_begins_is_tried_less_and_less_often(corral: Corral, hub: Forge) -> None:
+    """An agent without a login makes an attempt a day in the end, not one every ten minutes."""
+    agent = corral.script('[[step]]\nwrite = "a.py"\ntext = "def a():\\n    return 2\\n"\n')
+    _, _, number, _ = opened(corral, hub, agent)
+    hub.pulls[number]["comments"].append(("ada", "add a guard"))
+    corral.script('[[step]]\nfail = "auth"\ntext = "no login"\n')
+    for tries, seconds in ((1, 600), (2, 1200), (3, 2400)):
+        begun = time.time()
+        assert followed(corral)["revisions"] == 0
+        record = stored_follow(corral)
+        assert record["unstarted"]["tries"] == tries
+        assert begun + seconds <= record["unstarted"]["again_at"] <= time.time() + seconds
+        record["unstarted"]["again_at"] = 1.0  # as if that time had passed
+        if tries == 1:
+            del record["unstarted"]["tries"]  # as an older version wrote it
+            change(corral, "UPDATE follows SET record = ?", json.dumps(record).encode())
+            assert followed(corral)["revisions"] == 0
+            assert stored_follow(corral)["unstarted"]["tries"] == 1
+            record["unstarted"]["tries"] = 1
+        change(corral, "UPDATE follows SET record = ?", json.dumps(record).encode())
+    (_, said) = hub.remarks(number)
+    assert "could not begin a revision for 1 comment by ada: no login" in said
+
+
+def test_a_run_whose_process_died_in_another_container_is_continued_when_its_lease_is_out(
+    corral: Corral, hub: Forge
+) -> None:
+    opened(corral, hub)
+    owned = "UPDATE runs SET status = 'running', owner = 'elsewhere/b/1/1/2/m', lease_until = ?"
+    change(corral, owned, time.time() + 60)
+    assert corral("follow", "@last", "--once").code == 0
+    assert stored_follow(corral)["reason"] == "its agent is at work"
+    change(corral, owned, 1.0)
+    assert corral("ls", "--json").json[0]["orphaned"]
+    assert corral("follow", "@last", "--once").code == 0
+    assert stored_follow(corral)["reason"] != "its agent is at work"
+    assert corral("show", "@last", "--json").json["status"] == "done"
 
 
 def test_it_stops_by_hand_when_closed_and_where_others_push(corral: Corral, hub: Forge) -> None:

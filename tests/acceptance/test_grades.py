@@ -42,7 +42,7 @@ def judged(corral: Corral, script: str, *arguments: str, files: dict[str, str] |
     return corral.run(repo, "fix double", "--agent", "mine", "--retries", "0", *(arguments or ("--check", UNITTEST)))
 
 
-def test_a_source_only_change_is_checked_at_the_base_with_altered_tests_and_in_another_order(
+def test_a_source_only_change_is_checked_at_the_base_twice_with_altered_tests_and_in_another_order(
     corral: Corral, counted: tuple[list[str], Path]
 ) -> None:
     options, count = counted
@@ -53,10 +53,10 @@ def test_a_source_only_change_is_checked_at_the_base_with_altered_tests_and_in_a
         "reasons": ["fails at the base, passes here: 1 test fixed"],
     }
     assert outcome.json["nodes"][0]["evidence"]["grade"] == "proven"
-    assert count.read_text().count("x") == 4
+    assert count.read_text().count("x") == 5
     assert any(
-        "its checks also ran at the base; with one altered test, which must fail; with tests in the opposite order"
-        in str(event)
+        "its checks also ran at the base; with one altered test, which must fail; with tests in the opposite order; "
+        "with the fixed tests once more at the base" in str(event)
         for event in corral.events("@last")
     )
 
@@ -69,9 +69,8 @@ def test_a_race_checks_the_base_once(corral: Corral, counted: tuple[list[str], P
     agents = ",".join(f"a{place}" for place in range(4))
     outcome = corral.run(corral.repo(files=FILES), "fix double", "--agent", agents, "--retries", "0", *options)
     assert outcome.code == 0, outcome
-    assert (
-        count.read_text().count("x") == 13
-    )  # each rival three times: as it is, with altered tests, and in another order
+    # each rival three times: as it is, with altered tests, and in another order; the base twice
+    assert count.read_text().count("x") == 14
 
 
 def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
@@ -81,7 +80,7 @@ def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
     new = "cat > tests/test_more.py <<'END'\nimport unittest\nclass More(unittest.TestCase):\n    def test_more(self): pass\nEND\n"
     outcome = judged(corral, FIX + new, *options)
     assert outcome.attempt["evidence"]["grade"] == "proven", outcome
-    assert count.read_text().count("x") == 5
+    assert count.read_text().count("x") == 6
     assert "tests/test_more.py" in Repo(Path(outcome.json["repo"])).files(outcome.attempt["commit"])
 
 
@@ -121,6 +120,29 @@ def test_a_check_that_adds_code_to_its_tree_proves_nothing(corral: Corral, more:
     assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, grade), outcome
     words = f"`{check}` adds files to the repository which its next run would read: made.py"
     assert (words in outcome.attempt["evidence"]["reasons"]) == (grade == "unharmed")
+
+
+GENERATED = "# This file is generated: do not edit\nx = 0\n"
+APPENDS = TESTS.replace("import sys", "open('other.py', 'a').write('x = 1\\n')\nimport sys", 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "check", "named"),
+    [
+        ({}, f"{UNITTEST} && echo '# more' >> sums.py", "sums.py"),
+        ({"tests/test_sums.py": APPENDS}, UNITTEST, "other.py"),
+        ({"make.sh": "echo 'x = 0' > other.py\n"}, f"sh make.sh && {UNITTEST}", ""),
+        ({"make.sh": "date >> other.py\n", "other.py": GENERATED}, f"sh make.sh && {UNITTEST}", ""),
+    ],
+    ids=["the-work", "tests", "the-same", "generated"],
+)
+def test_a_check_that_changes_source_proves_nothing(
+    corral: Corral, files: dict[str, str], check: str, named: str
+) -> None:
+    outcome = judged(corral, FIX, "--check", check, files={**FILES, "other.py": "x = 0\n", **files})
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed" if named else "proven"), outcome
+    words = f"`{check}` changed files of the repository while it ran: {named}"
+    assert (words in outcome.attempt["evidence"]["reasons"]) == bool(named)
 
 
 def test_work_that_shows_no_progress_is_unharmed_and_no_check_is_unchecked(corral: Corral) -> None:

@@ -57,7 +57,7 @@ def test_the_answer_reaches_the_agent_that_waits(corral: Corral, repo: Repo) -> 
     assert repo.read(outcome.attempt["branch"], "name.txt") == "Anna"
     assert corral("inbox", "--json").json == []
     (kept,) = corral("inbox", "--all", "--json").json
-    assert (kept["answer"], kept["outcome"]) == ("Anna", "told scripted, which is at work")
+    assert (kept["answer"], kept["outcome"]) == ("Anna", "sent to scripted, which is at work")
     assert kept["answered_by"]
     assert "Which name?" in told.read_text()
     again = corral("answer", entry["id"], "Berta")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_follow import hearing
+from tests.acceptance.test_follow import change, hearing
 from tests.acceptance.test_pull_requests import CHECK, FILES, VARIABLES, has_no_token
 from tests.rig.command import Corral, Outcome
 from tests.rig.forge import TOKEN, Forge
@@ -48,7 +48,7 @@ def test_a_label_becomes_a_pull_request_and_a_strangers_label_nothing(corral: Co
     assert looked.code == 0, looked
     found = {each["number"]: each for each in looked.json}
     assert {*found} == {str(wanted), str(ignored)}
-    assert (found[str(wanted)]["by"], found[str(wanted)]["told"]) == ("ada", True)
+    assert (found[str(wanted)]["by"], found[str(wanted)]["reported"]) == ("ada", True)
     assert found[str(wanted)]["reason"].startswith(f"pull request {forge.url}/")
     assert found[str(ignored)]["run"] is None
     (pull,) = forge.pulls.values()
@@ -79,6 +79,41 @@ def test_a_run_that_changes_nothing_says_so_in_the_issue(corral: Corral, hub: Fo
     assert hub.pulls == {}
 
 
+def test_the_trouble_of_one_issue_is_its_own(corral: Corral, hub: Forge) -> None:
+    """A comment that is refused keeps no other issue waiting, and is tried again."""
+    repo = cloned(corral, hub)
+    locked = hub.issue("mine first", "x", labels=("corral",), by="stranger")
+    hub.locked.add(locked)
+    good = hub.issue("a returns the wrong number", "two, please", labels=("corral",))
+    looked = watched(corral, repo)
+    assert looked.code == 0, looked
+    found = {each["number"]: each for each in looked.json}
+    assert "not allowed (403)" in found[str(locked)]["reason"]
+    assert not found[str(locked)]["reported"]
+    assert f"Closes #{good}" in next(iter(hub.pulls.values()))["body"]
+    hub.locked.clear()
+    (again,) = watched(corral, repo).json
+    assert (again["number"], again["reported"], again["run"]) == (str(locked), True, None)
+    assert "ignores this issue" in hub.remarks(locked)[0]
+
+
+def test_a_label_that_is_set_again_asks_for_another_run(corral: Corral, forge: Forge) -> None:
+    """After a run that changed nothing; strangers cannot, and an issue with a pull request is left to `follow`."""
+    repo = cloned(corral, forge)
+    number = forge.issue("is it red?", "?", labels=("corral",))
+    looks = corral.agent("looks", "echo blue")
+    assert watched(corral, repo, "--retries", "0", agent=looks).code == 0
+    assert watched(corral, repo).json == []
+    forge.issues[number]["title"] = "let a return two"
+    forge.issues[number]["label_events"].append(("ada", "corral"))
+    (found,) = watched(corral, repo).json
+    assert found["reason"].startswith("pull request"), found
+    forge.issues[number]["title"] = "let a return two, please"
+    forge.issues[number]["label_events"].append(("ada", "corral"))
+    assert watched(corral, repo).json == []
+    assert len(forge.pulls) == 1
+
+
 def test_nothing_new_is_asked_for_by_its_tag(corral: Corral, hub: Forge) -> None:
     repo = cloned(corral, hub)
     assert watched(corral, repo).json == []
@@ -93,6 +128,7 @@ def test_what_was_cut_off_is_finished_later_and_nothing_is_made_twice(corral: Co
     words = ("issues", "watch", "--every", "1s", "--repo", repo.folder, "--agent", "hearing", "--check", CHECK)
     with corral.going(*words):
         until(lambda: corral("ls", "--json").json, "a run was started")  # killed here
+    change(corral, "UPDATE runs SET owner = 'elsewhere/b/1/1/2/m', lease_until = 1")  # as if in another container
     until(lambda: watched(corral, repo).code == 0 and hub.pulls, "there is a pull request")
     assert (len(hub.pulls), len(corral("ls", "--json").json)) == (1, 1)
     assert hub.remarks(number) == []

@@ -46,6 +46,31 @@ def test_a_terminal_shows_the_graph_with_states_and_a_summary(corral: Corral) ->
     assert any("build: " in line and line.endswith("running: doer, try 1") for line in screen.lines)
 
 
+GATED = """
+name: careful
+nodes:
+  write: {task: "DO: echo w > w.txt; until test -e go; do sleep 0.05; done"}
+  ok: {needs: [write], gate: "Merge it?", default: "no", deadline: 1h}
+  ship: {needs: [ok], run: "echo s > ship.txt"}
+"""
+
+
+def test_a_gate_is_answered_where_it_is_asked_and_what_is_typed_tears_nothing(corral: Corral) -> None:
+    with on_terminal(corral, *flow(corral, GATED)) as screen:
+        screen.sees(r"write +at work")
+        screen.type("xyz\x7f\x7f\x7f")  # nothing waits yet: it is not echoed
+        go(corral)
+        screen.sees(r"answer yes / no, then Enter: _")
+        screen.type("maybe\r")
+        screen.sees(r"`maybe`|maybe is no|yes or no|one of")
+        screen.type("ye\x1b[Ds\r")
+        screen.sees(r"answered: yes")
+        assert screen.end() == 0
+    assert not [line for line in screen.lines if line.startswith(("xyz", "maybe"))], "no echo of the terminal's own"
+    (entry,) = corral("inbox", "--all", "--json").json
+    assert entry["answer"] == "yes"
+
+
 def test_the_view_keeps_within_the_terminal(corral: Corral) -> None:
     many = "name: many\nparallel: 2\nnodes:\n" + "".join(
         f"  n{place}: {{task: 'DO: echo x > x{place}; until test -e go; do sleep 0.05; done'}}\n" for place in range(30)
@@ -136,9 +161,14 @@ def test_who_tells_who_works_on_which_file_and_where_two_do(corral: Corral) -> N
     one = corral.script(HOLDS.format(own="one"), "one.toml")
     two = corral.script(HOLDS.format(own="two"), "two.toml")
     repo = corral.repo()
-    with corral.going("run", "t", "--repo", repo.folder, "--agent", one, "--json") as first:
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", one, "--write", "*", "--json") as first:
         corral.until_said("ready")
         run = corral("ls", "--json").json[0]["run"]
+        may = corral("who", run, "--file", "one.txt", "--file", "src/a.py", "--json").json
+        assert [hand["writable"] for hand in may["attempts"]] == [["one.txt"]]
+        assert "src/a.py: nobody may write it" in corral("who", run, "--file", "src/a.py").out
+        outside = corral("who", run, "--file", "../a.py")
+        assert (outside.code, "hint:" in outside.err) == (2, True)
         alone = corral("who", "--repo", repo.folder, "--json").json
         assert [hand["files"] for hand in alone["attempts"]] == [["one.txt", "shared.txt"]]
         assert alone["overlaps"] == []

@@ -3,12 +3,15 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rig.command import Corral, Outcome
 from tests.rig.levels import BOXED
 from tests.rig.repository import GIT_ENV
+
+FLOW = "nodes: {{{}: {{agent: claude, task: dig}}}}\n"
 
 
 @pytest.fixture
@@ -186,3 +189,63 @@ def test_a_reader_that_leaves_early_does_no_harm(corral: Corral, ran: Outcome) -
     done = subprocess.run(["sh", "-c", line], env=corral.env, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.dumps(ran.json)[:1] == done.stdout.decode()[:1]
+
+
+def test_an_agent_a_role_and_a_flow_are_explained(corral: Corral) -> None:
+    corral.agent("mine", "true", 'role = "tester"\n[agents.other]\nlike = "claude"\nfallback = ["mine"]\n')
+    repo = corral.repo()
+    place = repo.folder / ".corral"
+    (place / "roles").mkdir(parents=True)
+    (place / "flows").mkdir()
+    (place / "roles" / "tester.md").write_text("You test tulips.\x1b[31m\n")
+    flow = "nodes: {dig: {agent: mine, task: dig, checks: [pytest -q]}, ask: {gate: 'Plant?', needs: [dig]}}\n"
+    (place / "flows" / "garden.yaml").write_text(flow)
+
+    def explained(*words: str) -> dict[str, Any]:
+        outcome = corral("explain", *words, "--json", cwd=repo.folder)
+        assert outcome.code == 0, outcome
+        return outcome.json
+
+    mine = explained("agent", "mine")
+    assert (mine["kind"], mine["name"], mine["source"]) == ("agent", "mine", f"[agents.mine] in {corral.config_file}")
+    assert (mine["points"]["role"], mine["points"]["used by"]) == ("tester", "agent other, flow garden.yaml")
+    assert explained("agent", "claude")["points"]["used by"] == "agent other"
+    tester = explained("role", "tester")
+    assert (tester["source"], tester["points"]["hides"]) == (str(place / "roles" / "tester.md"), "built in")
+    assert tester["text"] == "You test tulips.\x1b[31m"
+    assert {"agent mine", "flow tdd"} <= {*tester["points"]["used by"].split(", ")}
+    garden = explained("flow", "garden")
+    assert garden["points"]["dig"] == "mine; dig; checked by `pytest -q`"
+    assert garden["points"]["ask"] == "asks: Plant?; after dig"
+    assert explained("flow", "feature")["source"] == "built in"  # its agents are not installed
+    for words in (("agent", "nobody"), ("role", "../tester"), ("flow", "none")):
+        refused = corral("explain", *words, cwd=repo.folder)
+        assert (refused.code, "hint:" in refused.err) == (2, True), refused
+    shown = corral("explain", "role", "tester", cwd=repo.folder).out
+    assert "You test tulips." in shown
+    assert "\x1b" not in shown
+
+
+def test_a_subfolder_of_a_repository_is_explained_as_its_top(corral: Corral, tmp_path: Path) -> None:
+    repo = corral.repo(files={"src/deep/a.txt": "a\n"})
+    place, below = repo.folder / ".corral", repo.folder / "src" / "deep"
+    for name, text in {"roles/gardener.md": "You dig.\n", "flows/garden.yaml": FLOW.format("dig")}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    (below / "own.yaml").write_text(FLOW.format("below"))
+    (tmp_path / "own.yaml").write_text(FLOW.format("beside"))
+    for words in (("role", "gardener"), ("flow", "garden")):
+        for outcome in (
+            corral("explain", *words, "--json", cwd=below),
+            corral("explain", *words, "--repo", below, "--json", cwd=tmp_path),
+        ):
+            assert outcome.code == 0, outcome
+            assert outcome.json["source"].startswith(f"{place}/"), outcome
+    users = corral("explain", "agent", "claude", "--json", cwd=below).json["points"]["used by"]
+    assert users == "flow garden.yaml"
+    named = corral("explain", "flow", "own.yaml", "--repo", below, "--json", cwd=tmp_path).json
+    assert (named["source"], "below" in named["points"]) == (str(below / "own.yaml"), True)
+    beside = corral("explain", "flow", "own.yaml", "--repo", repo.folder, "--json", cwd=tmp_path).json
+    assert beside["source"] == str(tmp_path / "own.yaml")
+    missing = corral("explain", "role", "gardener", "--repo", below / "none")
+    assert (missing.code, "no such folder" in missing.err) == (2, True), missing

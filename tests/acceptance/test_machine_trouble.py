@@ -283,7 +283,7 @@ def limited(ready: Corral, repo: Repo, limit: str) -> Outcome:
         ("ulimit -n 16", "open files"),
         ("ulimit -n 24", "open files"),
         ("ulimit -f 20", "file size"),
-        ("ulimit -v 45000", "memory"),
+        ("ulimit -v 50000", "memory"),
     ],
 )
 def test_a_limit_that_is_reached_is_named(ready: Corral, repo: Repo, limit: str, word: str) -> None:
@@ -322,3 +322,25 @@ def test_under_a_limit_what_is_done_is_reported_done(ready: Corral, repo: Repo, 
     else:
         troubled(outcome, limit.rpartition(" ")[0])
         assert "done" not in [line["status"] for line in ready("ls", "--json").json]
+
+
+DIES = """
+import os, sys
+if "resume" in sys.orig_argv:
+    os.write(2, b"error: its memory is used up\\nhint: wait\\n")
+    os._exit(137)
+"""
+
+
+def test_a_process_in_the_background_that_dies_at_its_start_is_reported(ready: Corral, repo: Repo) -> None:
+    """Nobody drives its run then: whoever started it must not believe that it is at work."""
+    packages = ready.root / "packages"
+    packages.mkdir()
+    (packages / "sitecustomize.py").write_text(DIES)
+    words = ("run", "t", "--repo", repo.folder, "--agent", "mine", "--detach")
+    outcome = ready(*words, env={"PYTHONPATH": str(packages)})
+    assert "started in the background" not in outcome.err
+    troubled(outcome, "its memory is used up", "corral resume ")
+    (run,) = ready("ls", "--json").json
+    assert run["status"] == "queued"
+    assert ready("resume", run["run"]).code == 0

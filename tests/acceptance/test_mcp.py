@@ -260,6 +260,7 @@ def test_status_and_runtimes_tell_what_is_here(ready: Corral) -> None:
 
 def test_every_result_has_a_few_lines_that_a_user_can_read(ready: Corral) -> None:
     repo = ready.repo()
+    ready.config("[retry]\ndelay_seconds = 0.01")
     ready.agent("bad", "echo no; exit 3")
 
     async def lines(client: Client, name: str, **arguments: Any) -> list[str]:

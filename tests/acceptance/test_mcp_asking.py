@@ -78,7 +78,7 @@ def test_a_client_that_cannot_ask_answers_by_a_tool(ready: Corral) -> None:
             waiting = (await done(client, "engine_status"))["waiting"]
             assert [each["text"] for each in waiting] == ["Go past the gate?"]
             said = await done(client, "engine_answer", id=waiting[0]["id"], answer="yes")
-            assert said["outcome"] == "the run goes on"
+            assert said["outcome"] == "the run continues"
             run = await done(client, "engine_result", run=said["run"], wait=120)
             assert run["status"] == "done"
 
@@ -162,7 +162,7 @@ def test_over_budget_without_anybody_to_ask(corral: Corral) -> None:
             assert result.structured_content["status"] == "over_budget"
             waiting = (await done(client, "engine_status"))["waiting"]
             said = await done(client, "engine_answer", id=waiting[0]["id"], answer="yes")
-            assert said["outcome"] == "the run goes on"
+            assert said["outcome"] == "the run continues"
             assert (await done(client, "engine_result", run=said["run"], wait=120))["status"] == "done"
 
     play(work())
@@ -179,7 +179,7 @@ def test_over_budget_with_a_warning_where_settings_say_so(corral: Corral) -> Non
             asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.3}
             result = await client.call_tool("engine_execute", asked)
             assert result.structured_content["status"] == "done"
-            assert "warning: the budget of this task is $0.3" in str(result.content[0])
+            assert "warning: the budget of this task is $0.30" in str(result.content[0])
             again = await client.call_tool("engine_execute", asked)
             assert again.structured_content["status"] == "over_budget"
 

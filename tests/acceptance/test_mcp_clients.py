@@ -13,6 +13,7 @@ from tests.rig.command import PROGRAM, Corral
 from tests.rig.repository import Repo
 from tests.rig.server import serving
 from tests.rig.suites import claude_program
+from tests.rig.tries import BY_NIGHT
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +119,8 @@ def by_opencode(ready: Corral, entry: dict[str, Any]) -> None:
         file = ready.root / "opencode.json"
         file.write_text(json.dumps(settings))
         env = {"OPENCODE_CONFIG": str(file)}
-        assert "connected" in program(ready, repo, "opencode", "mcp", "list", **env)
+        if BY_NIGHT:  # a start of five seconds; that it connects is also seen by what it does
+            assert "connected" in program(ready, repo, "opencode", "mcp", "list", **env)
         program(ready, repo, "opencode", "run", "--model", "fake/fake-model", "Do the work", **env)
         check(ready, repo, model)
 

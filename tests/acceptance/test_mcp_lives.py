@@ -76,7 +76,7 @@ def test_a_background_run_outlives_its_client(corral: Corral) -> None:
             return await done(client, "engine_execute", **asked)
 
     begun = play(start())
-    assert last(corral)["status"] == "running"
+    until(lambda: last(corral)["status"] == "running", "its own process has taken it up")
     assert begun["run"] == last(corral)["run"]
     sign.touch()
     until(lambda: last(corral)["status"] not in ("queued", "running"), "the run is over")

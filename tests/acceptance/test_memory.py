@@ -154,3 +154,39 @@ def _ask(server: Server, method: str, path: str, body: dict[str, str] | None = N
     answer = server.ask(method, f"/api/v1{path}", body)
     assert answer.status < 300, answer
     return answer.json
+
+
+def test_the_page_shows_adds_edits_approves_and_forgets(corral: Corral) -> None:
+    repo = corral.repo()
+    with serving(corral, repo.folder) as server:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert "Nothing is remembered yet" in server.ask("GET", "/memory").body.decode()
+        added = server.ask("POST", "/memory", b"text=needs+%3Cdb%3E+first", headers=form)
+        assert (added.status, "needs &lt;db&gt; first" in added.body.decode()) == (200, True)
+        (fact,) = corral("memory", "ls", "--json", cwd=repo.folder).json
+        edited = server.ask("POST", f"/memory/{fact['id']}/edit", b"text=needs+make+db", headers=form)
+        assert "needs make db" in edited.body.decode()
+        assert server.ask("POST", f"/memory/{fact['id']}/edit", b"text=", headers=form).status == 422
+        assert server.ask("POST", f"/memory/{fact['id']}/forget", b"", headers=form).status == 200
+        assert corral("memory", "ls", "--json", cwd=repo.folder).json == []
+        assert server.ask("GET", "/memory?repo=/etc").status in (400, 403, 404)
+        reader = server.ask("POST", "tokens", {"name": "r", "scopes": ["read"]}).json["secret"]
+        assert server.ask("POST", "/memory", b"text=x", headers=form, token=reader).status == 403
+
+
+def test_a_fact_that_a_newer_one_contradicts_is_stale(corral: Corral) -> None:
+    repo = corral.repo()
+    for text in ("the tests need make db first", "the server listens on port 8000", "docs are built with mkdocs"):
+        assert corral("memory", "add", text, cwd=repo.folder).code == 0
+    for text in (
+        "the tests do not need make db first",
+        "the server listens on port 9000",
+        "docs are built with sphinx",
+    ):
+        assert corral("memory", "add", text, cwd=repo.folder).code == 0
+    facts = corral("memory", "ls", "--json", cwd=repo.folder).json
+    assert [each["stale"] for each in facts] == [
+        "m4 says otherwise, and is newer", "m5 says otherwise, and is newer", "", "", "", "",
+    ]  # fmt: skip
+    assert corral("memory", "rm", "--stale", cwd=repo.folder).code == 0
+    assert [each["id"] for each in corral("memory", "ls", "--json", cwd=repo.folder).json] == ["m3", "m4", "m5", "m6"]

@@ -44,7 +44,11 @@ def test_it_lands_on_the_branch_and_undo_takes_it_back_exactly(corral: Corral) -
 
     again = corral("merge", "@last")
     assert again.code == 0, again
+    assert again.out.startswith("merged ")
     assert merge_state(corral)["status"] == "merged"
+    twice = corral("merge", "@last")
+    assert twice.code == 0, twice
+    assert twice.out == f"nothing  main has the work of {run['run']} already\n"
 
 
 @pytest.mark.parametrize(

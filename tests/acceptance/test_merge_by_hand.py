@@ -186,7 +186,7 @@ def test_a_lock_that_was_left_is_named_with_its_age_and_how_to_remove_it(corral:
     os.utime(lock, (time.time() - 7200, time.time() - 7200))
     refused = corral("merge", run)
     assert refused.code in (1, 2), refused
-    assert f"{lock} is in the way, 2 hours old" in refused.err
+    assert f"{lock} is in the way, 2 h old" in refused.err
     assert f"rm {lock}" in refused.err
     assert "Another git process seems" not in refused.err
     assert (repo.head, (repo.folder / "n.txt").exists()) == (head, False)
@@ -215,7 +215,10 @@ def test_a_broken_gitmodules_in_the_checkout_is_named_in_plain_words(corral: Cor
 def test_a_broken_gitmodules_that_was_committed_keeps_nothing_from_a_rebase(corral: Corral, where: str) -> None:
     """In the commit both sides begin at, in what the branch got meanwhile, or in the work itself."""
     broken = {".gitmodules": '[submodule "lib"\n\tpath = lib\n[[[\n'}
+    library = corral.repo("library", {"lib.txt": "library\n"})
     repo = corral.repo(files=FILES)
+    repo.git("submodule", "--quiet", "add", str(library.folder), "lib")  # git reads .gitmodules only where it has one
+    repo.git("commit", "--quiet", "-m", "with a library")
     if where == "base":
         repo.commit(broken)
     script = "printf '[submodule \"lib\"\\n[[[\\n' > .gitmodules; " if where == "work" else ""
@@ -224,9 +227,13 @@ def test_a_broken_gitmodules_that_was_committed_keeps_nothing_from_a_rebase(corr
     merged = corral("merge", run, "--strategy", "rebase")
     assert merged.code == 0, merged
     assert "fatal" not in merged.err
-    assert {"n.txt", "other.txt", ".gitmodules"} <= set(repo.files("main"))
-    assert repo.git("status", "--porcelain", "--ignore-submodules=all") == ""
-    assert corral("undo", run).code == 0
+    assert {"n.txt", "other.txt", ".gitmodules", "lib"} <= set(repo.files("main"))
+    assert [repo.read("main", name) for name in ("n.txt", "other.txt")] == ["new", "meanwhile"]
+    assert [(repo.folder / name).read_text() for name in ("n.txt", "other.txt")] == ["new\n", "meanwhile\n"]
+    assert (repo.folder / "lib" / "lib.txt").read_text() == "library\n"
+    undone = corral("undo", run)
+    assert undone.code == 0, undone
+    assert not (repo.folder / "n.txt").exists()
 
 
 def test_work_that_was_moved_on_or_whose_branch_was_merged_and_deleted_still_stands(corral: Corral) -> None:

@@ -139,7 +139,7 @@ def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> 
     (entry,) = corral("inbox", "--json").json
     assert entry["kind"] == "conflict"
     assert "a.txt" in entry["text"]
-    assert "either answer lands the run" in entry["context"]
+    assert "either answer merges the run" in entry["context"]
     assert corral("answer", entry["id"], "theirs").code == 0
     assert merge_state(corral)["commit"] == repo.head  # as it was told: nothing else is needed
     merged = corral("merge", "@last")
@@ -311,6 +311,8 @@ def test_hunks_of_several_attempts_become_one_checked_file(corral: Corral) -> No
     assert "  +second 30" in shown
 
     before = looks(repo)
+    one = corral("merge", "@last", "--preview", "--take", "a.txt#2=1", "--json").json
+    assert (one["files"], one["insertions"], one["deletions"]) == (["a.txt"], 1, 1)
     clash = corral("merge", "@last", "--take", "a.txt#1,2=1,a.txt#1-3=2", "--no-checks")
     assert clash.code == 2
     assert "hunk 2 of" in clash.err

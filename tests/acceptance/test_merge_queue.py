@@ -16,7 +16,7 @@ def test_what_goes_together_lands_and_the_one_that_breaks_it_is_left_out(corral:
     runs += [work(corral, repo, "echo m > m.txt", *CHECK)["run"], work(corral, repo, "echo x > readme", *CHECK)["run"]]
     queued = corral("merge", "--queue", *runs, "--json")
     assert queued.code == 1, queued
-    assert queued.json["landed"] == [runs[0], runs[1], runs[3]]
+    assert queued.json["merged"] == [runs[0], runs[1], runs[3]]
     ((lost, why),) = queued.json["lost"]
     assert lost == runs[2]
     assert "limit.sh" in why
@@ -58,7 +58,7 @@ def test_a_queue_that_is_killed_goes_on_where_it_was(corral: Corral) -> None:
     (gate / "open").touch()
     ended = corral("merge", "--queue", "--json", cwd=repo.folder)
     assert ended.code == 0, ended
-    assert ended.json["landed"] == runs
+    assert ended.json["merged"] == runs
     assert {"k.txt", "l.txt"} <= set(repo.files("main"))
     assert corral("merge", "--queue", cwd=repo.folder).code == 2
 

@@ -14,7 +14,7 @@ from tests.rig.screen import on_terminal
 from tests.rig.server import serving
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]
 
 PRICE = 0.45  #: of one answer, by the price of its model
 PROGRAM = """#!{python}

@@ -43,7 +43,7 @@ def test_limits_are_set_once_and_hold_for_all_runs(corral: Corral, repo: Repo) -
     second = corral.run(repo, "t", "--agent", agent)
     assert second.code == 4, second
     assert second.json["status"] == "over_budget"
-    assert "the budget of the day is $1: $0.60 is spent" in second.json["reason"]
+    assert "the budget of the day is $1.00: $0.60 is spent" in second.json["reason"]
     assert second.attempt["tokens"]["input"] == 0  # it was asked before the limit, not killed after it
     (entry,) = entries(corral)
     assert (entry["kind"], entry["about"], entry["default"]) == ("approval", "budget", "stop")
@@ -91,7 +91,7 @@ def test_an_answer_lets_the_run_go_on_from_its_saved_work(corral: Corral, repo: 
     told = corral("budget", "set", "--per-month", "100")
     assert f"corral resume {over.json['run']}" in told.err
     answered = corral("answer", entry["id"], "5")
-    assert answered.out == f"answered {entry['id']}: 5; go on with corral resume {over.json['run']}\n"
+    assert answered.out == f"answered {entry['id']}: 5; continue it: corral resume {over.json['run']}\n"
     assert "corral resume" not in corral("budget", "set", "--per-month", "100").err
     resumed = corral("resume", over.json["run"], "--json")
     assert resumed.code == 0, resumed
@@ -107,10 +107,10 @@ def test_an_answer_can_have_the_run_go_on_by_itself(corral: Corral, repo: Repo) 
     (entry,) = entries(corral)
     answered = corral("answer", entry["id"], "5", "--resume")
     assert answered.code == 0, answered
-    assert f"it goes on; watch it: corral logs -f {over.json['run']}" in answered.out
+    assert f"it continues; watch it: corral logs -f {over.json['run']}" in answered.out
     until(lambda: corral("show", "@last", "--json").json["status"] == "done", "it is done, though nobody resumed it")
     (kept,) = corral("inbox", "--all", "--json").json
-    assert kept["outcome"].startswith("it goes on")
+    assert kept["outcome"].startswith("it continues")
 
 
 def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral, repo: Repo) -> None:
@@ -124,9 +124,9 @@ def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral,
     assert over.code == 4, over
     (entry,) = entries(corral)
     assert f"next     corral answer {entry['id']} {entry['choices'][0]}   corral resume" in over.out
-    assert "the budget of this run is $0.5: $0.50 is spent" in entry["text"]
+    assert "the budget of this run is $0.50: $0.50 is spent" in entry["text"]
     raised = corral("answer", entry["id"], *entry["choices"][0].split())  # as it is typed
-    assert "go on with corral resume" in raised.out, raised
+    assert "continue it: corral resume" in raised.out, raised
     assert "corral answer" not in corral("show", "@last").out
     resumed = corral("resume", entry["run"], "--json")
     assert resumed.code == 0, resumed
@@ -157,7 +157,7 @@ def test_the_cheapest_that_fits_goes_on_where_settings_say_so(corral: Corral, re
     assert outcome.code == 0, outcome
     first, second = outcome.json["nodes"][0]["attempts"]
     assert (first["status"], first["cost"]["usd"]) == ("over_budget", 0.0)
-    assert "cheap goes on, at about $0.20" in first["error"]["message"]
+    assert "cheap continues, at about $0.20" in first["error"]["message"]
     assert (second["agent"], second["fallback_of"]) == ("cheap", first["id"])
     assert outcome.json["cost"]["usd"] == 0.2
     assert len(entries(corral)) == 1  # of the first run: nobody need be asked for the second
@@ -184,7 +184,7 @@ def test_on_a_terminal_it_asks(corral: Corral, repo: Repo) -> None:
     while "an amount in USD" not in seen and time.monotonic() < end:
         if select.select([leader], [], [], 1)[0]:
             seen += os.read(leader, 4096).decode(errors="replace")
-    assert "the budget of this task is $0.5" in seen
+    assert "the budget of this task is $0.50" in seen
     os.write(leader, b"2\n")
     while process.poll() is None and time.monotonic() < end:
         if select.select([leader], [], [], 0.2)[0]:
@@ -413,6 +413,6 @@ def test_pages_show_what_is_reserved_and_not_as_spent(corral: Corral, repo: Repo
     assert "$0.25</" in now
     assert "spent, up to $1.00 reserved for unknown cost" in cost
     assert "1 attempt of unknown cost, $1.00 reserved" in cost
-    assert "$1.00 reserved" in page
+    assert "up to $1.00 reserved</small>" in page  # beside what it has spent
     assert "up to $1.00 reserved for unknown cost" in page  # of its attempt
     assert not any("$1.25" in each for each in (now, cost, page))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.world.workspace import mounts
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, write
 from tests.rig.waiting import until
@@ -87,11 +88,17 @@ ODD = {
 def _remove_kept_workspaces(corral: Corral) -> Iterator[None]:
     """Remove folders that are too deep for pytest, which would fail to remove them in a later session."""
     yield
+    for tree in (corral.home / "workspaces").glob("*/work"):
+        mounts.unmount(tree)  # of one that was too deep to be copied
     subprocess.run(["rm", "-rf", str(corral.home / "workspaces")], check=True)
 
 
-def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
+@pytest.mark.parametrize(
+    "kind", ["clone", pytest.param("overlay", marks=pytest.mark.night("the same in the other kind of workspace"))]
+)
+def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral, kind: str) -> None:
     assert len(ODD) >= 40
+    corral.config(f'[workspace]\nkind = "{kind}"')
     doer(corral, settings='output = "jsonl"\nresult = "answer"\ncost = "cost"\ntokens = "usage"')
     repo = corral.repo()
     folder = corral.root / "odd"
@@ -209,7 +216,7 @@ def test_nobody_else_may_enter_the_workspaces(corral: Corral) -> None:
 def test_the_time_for_collecting_is_a_setting_and_restore_takes_longer(corral: Corral) -> None:
     repo = corral.repo()
     corral.config('[workspace]\ncollect = "0.001s"')
-    agent = corral.agent("mine", "echo work > work.txt; rm -rf .git/objects/*")
+    agent = corral.agent("mine", "echo work > work.txt; git branch own; rm -rf .git/objects/*")
     outcome = corral.run(repo, "t", "--agent", agent, "--retries", "0")
     assert outcome.code == 1, outcome
     message = outcome.attempt["error"]["message"]

@@ -383,3 +383,16 @@ def test_it_is_listed_with_what_it_needs(corral: Corral) -> None:
     assert rows["anthropic"]["program"] is None
     assert "ANTHROPIC_API_KEY" in rows["anthropic"]["remedy"]
     assert "ollama serve" in rows["ollama"]["remedy"]
+
+
+def test_files_of_the_task_are_shown_to_a_model_that_can_read_none(corral: Corral) -> None:
+    """An agent without tools gets the contents of what `--file` names, and of nothing else."""
+    repo = corral.repo(files={f"part_{name}.py": f"VALUE = 'content of {name}'\n" for name in "abcd"})
+    answer = "FILE: part_b.py\n```\nVALUE = 2\n```\n"
+    with ScriptedModel(Script(turns=(Turn(text=answer),), toolless=True)) as model:
+        point(corral, OPENAI, model, CORRAL_LOOP_MODE="text")
+        outcome = corral.run(repo, "make it a number", "--agent", OPENAI, "--file", "part_b.py")
+        asked = str(model.requests[0].body)
+    assert outcome.attempt["files_changed"] == ["part_b.py"], outcome
+    assert "content of b" in asked
+    assert "content of a" not in asked

@@ -9,7 +9,7 @@ from tests.rig.command import Corral, Outcome, RunningCommand
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.slow  # each starts several boxes
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]  # each starts several boxes
 
 AT_WORK, PAID = "at-work-now", '{"usd": 0.08}'
 REPORTS = 'output = "jsonl"\ncost = "usd"'
@@ -81,6 +81,16 @@ def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, 
     assume(corral, 0.5)
     corral("budget", "set", limit, "1.0")
     outcome = corral(*flow(corral, pays(corral, 0.5), 8), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+
+
+@pytest.mark.parametrize("limit", ["--per-day", "--per-month"])
+def test_a_flow_of_eight_with_a_fixed_price_under_a_shared_limit(corral: Corral, repo: Repo, limit: str) -> None:
+    """A price that is known makes none of them wait: what is reserved for those at work leaves room for two."""
+    corral("budget", "set", limit, "1.0")
+    agent = corral.agent("fixed", "echo $$ > work-$$.txt", "cost_usd = 0.5")
+    outcome = corral(*flow(corral, agent, 8), "--repo", repo.folder)
     assert outcome.code == 4, outcome
     held(outcome, 1.0, 0.5)
 

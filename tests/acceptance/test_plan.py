@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from corral.testing import ScriptedModel, Turn
+from corral.testing.stage import KEY
+from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.flows import doer
 from tests.rig.mcp import connected, told
 from tests.rig.repository import Repo
+from tests.rig.suites import claude_program
 
 GOOD: dict[str, Any] = {
     "flow": {
@@ -187,3 +191,27 @@ def test_an_mcp_client_has_a_plan_written(corral: Corral) -> None:
     assert not result.is_error, result
     assert result.structured_content["waves"] == [["write"], ["shout"]]
     assert "2 nodes: write -> shout" in told(result)
+
+
+REAL = {
+    "claude:claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", ""),
+    "codex:gpt-5": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
+    "gemini:gemini-2.5-flash": ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", REAL)
+def test_a_real_agent_plans(corral: Corral, agent: str) -> None:
+    doer(corral)
+    name, (key, base, path) = agent.partition(":")[0], REAL[agent]
+    by_words, by_tool = Turn(text=f"So.\n{json.dumps(GOOD)}"), Turn(text="So.", tool="StructuredOutput", input=GOOD)
+    with ScriptedModel([by_tool, Turn(text="Done.")] if name == "claude" else [by_words]) as model:
+        corral.env["PATH"] = f"{programs()}:{corral.env['PATH']}"
+        corral.env[key] = KEY
+        named = f'program = "{claude_program()}"\n' if name == "claude" else ""
+        corral.config(f'[agents.{name}]\n{named}settings = {{ {base} = "{model.url}{path}", AGENT_RETRIES = "0" }}\n')
+        outcome = corral("plan", "Greet the world", "--agent", agent, "--repo", corral.repo().folder, "--json")
+    assert outcome.code == 0, outcome
+    assert outcome.json["flow"]["nodes"] == GOOD["flow"]["nodes"]
+    assert outcome.json["waves"] == [["write"], ["shout"]]

@@ -29,10 +29,14 @@ def installed_plugin(tmp_path: Path) -> str:
     info = tmp_path / "packages" / f"corral_nibble-{project['version']}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    entries = project["entry-points"]["corral.agents"]
-    lines = "\n".join(f"{name} = {target}" for name, target in entries.items())
-    (info / "entry_points.txt").write_text(f"[corral.agents]\n{lines}\n")
-    (info.parent / "corral_nibble.py").write_text((EXAMPLE / "corral_nibble.py").read_text())
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {target}" for name, target in entries.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for name in ("corral_nibble.py", "nibble_checks.py"):
+        (info.parent / name).write_text((EXAMPLE / name).read_text())
     return str(info.parent)
 
 
@@ -48,6 +52,23 @@ def test_it_is_listed_with_its_version(corral: Corral, installed_plugin: str) ->
     found = next(agent for agent in listed if agent["name"] == "nibble")
     assert found["version"] == "1.2.0"
     assert found["resumes"]
+
+
+def test_its_check_reader_counts_what_no_other_reads(corral: Corral, installed_plugin: str) -> None:
+    corral.agent("mine", "echo x > x")
+    check = "echo 'nibble: 3 crumbs, 2 too large: rye: oats'"
+    options = ("make x", "--agent", "mine", "--check", check)
+    counted = corral.run(corral.repo(), *options, env={"PYTHONPATH": installed_plugin}).json
+    (result,) = counted["nodes"][0]["attempts"][0]["checks"]
+    tests = result["tests"]
+    assert (tests["format"], tests["passed"], tests["failed"], tests["failing"]) == ("nibble", 3, 2, ["oats", "rye"])
+    listed = corral("plugins", "ls", "--json", env={"PYTHONPATH": installed_plugin}).json
+    assert [(each["kind"], each["problem"]) for each in listed] == [("agent", None), ("check reader", None)]
+
+
+def test_the_page_of_plug_ins_shows_the_check_reader_whole() -> None:
+    page = (ROOT / "docs" / "guides" / "plugins.md").read_text()
+    assert f"```python\n{(EXAMPLE / 'nibble_checks.py').read_text()}```" in page
 
 
 def test_an_agent_takes_no_more_than_80_lines_and_the_page_shows_it_whole() -> None:

@@ -14,7 +14,7 @@ READ = re.compile(r"--read (\S+?)(?=,|\s)")
 
 @pytest.fixture
 def elsewhere(corral: Corral, open_folder: Path) -> Elsewhere:
-    return Elsewhere(open_folder, corral.root / "person")
+    return Elsewhere(open_folder, corral.root / "user")
 
 
 @pytest.fixture

@@ -22,7 +22,11 @@ async def main(input):
     ran = await run_command(command="cat made.txt > copied.txt; cat private/key.txt; id -u")
     status = await git(command="status")
     await report(text="half way")
-    return {"files": await list_files(), "ran": ran["output"], "status": status, "input": input}
+    asked = await ask_user(question="which?", default="a", wait_seconds=0)
+    later = await read_answer(ask=asked["ask"])
+    mail = await ack_mail(ids=[1])
+    found = {"files": await list_files(), "ran": ran["output"], "status": status, "input": input}
+    return {**found, "answered": later["answered"], "acknowledged": mail["acknowledged"]}
 """
     source = f"""
         write("uncommitted.txt", "mine")
@@ -42,8 +46,10 @@ async def main(input):
     assert "hidden words" not in json.dumps(done)
     assert {"state": "??", "path": "made.txt"} in done["result"]["status"]
     assert repo.read(attempt["branch"], "copied.txt") == "by a program"
+    assert (done["result"]["answered"], done["result"]["acknowledged"]) == (False, 0)
     called = [each["tool"] for each in events(corral, "called_tool") if each["tool"].startswith("program:")]
-    assert called == [f"program:{name}" for name in ("write_file", "run_command", "git", "report", "list_files")]
+    names = "write_file", "run_command", "git", "report", "ask_user", "read_answer", "ack_mail", "list_files"
+    assert called == [f"program:{name}" for name in names]
     assert [each["text"] for each in events(corral, "reported")] == ["half way"]
 
 
@@ -205,3 +211,39 @@ def test_a_program_that_was_cut_off_by_a_kill_is_done_once_from_the_beginning(co
     assert [each["status"] for each in tries] == ["stopped", "done"]
     assert tries[-1]["output"] == 1
     assert repo.read(tries[-1]["branch"], "a.txt") == "one two\nonce"
+
+
+PROJECT = '[project]\nname = "calc"\ndependencies = ["httpx>=0.28", "msgspec"]\n'
+
+
+def test_an_agent_has_git_tests_and_packages_as_data(corral: Corral) -> None:
+    source = """
+        write("a.txt", "changed\\n")
+        found = {name: call(name, **given) for name, given in {
+            "git": {"command": "status"},
+            "run_tests": {"command": "python3 -m unittest -v"},
+            "packages": {},
+        }.items()}
+        write("result.json", found)
+    """
+    caller(corral)
+    tests = (
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): self.fail()\n"
+    )
+    files = {
+        **FILES,
+        "pyproject.toml": PROJECT,
+        "test_it.py": tests,
+        "package.json": '{"dependencies": {"left": "^1"}}',
+    }
+    repo = corral.repo(files=files)
+    run = flow(corral, repo, {"main": node(source)})
+    (attempt,) = run["nodes"][0]["attempts"]
+    found = json.loads(repo.read(attempt["branch"], "result.json"))
+    assert found["git"] == [{"state": "M", "path": "a.txt"}]
+    tested = found["run_tests"]
+    assert (tested["passed"], tested["failed"], tested["exit_code"]) == (1, 1, 1), tested
+    python, node_js = found["packages"]
+    assert (python["manager"], python["install"]) == ("pip", "pip install -e .")
+    assert python["packages"] == [{"name": "httpx", "version": ">=0.28"}, {"name": "msgspec", "version": ""}]
+    assert (node_js["manager"], node_js["packages"]) == ("npm", [{"name": "left", "version": "^1"}])

@@ -92,6 +92,31 @@ def test_the_same_run_has_one_pull_request_and_keeps_what_others_pushed(corral: 
     assert "has commits that corral did not push" in refused.err
 
 
+def test_a_deleted_branch_is_pushed_anew_and_a_closed_one_is_left(corral: Corral, forge: Forge) -> None:
+    """What others did by hand is said, and the address of the pull request is printed whenever there is one."""
+    repo = cloned(corral, forge)
+    worked(corral, repo)
+    hook = forge.bare.folder / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho 'protected branch hook declined' >&2; exit 1\n")
+    hook.chmod(0o755)
+    refused = corral("merge", "@last", "--strategy", "pr")
+    assert (refused.code, "protected branch hook declined" in refused.err) == (1, True), refused
+    hook.unlink()
+    made = corral("merge", "@last", "--strategy", "pr")
+    first = corral("show", "@last", "--json").json["pull_request"]
+    assert (made.code, f"see      {first['url']}" in made.out) == (0, True), made
+    forge.pulls[first["number"]]["state"] = "closed"
+    git(forge.bare.folder, "update-ref", "-d", f"refs/heads/{first['branch']}")
+    again = corral("merge", "@last", "--strategy", "pr")
+    second = corral("show", "@last", "--json").json["pull_request"]
+    assert again.code == 0, again
+    assert f"{first['branch']} was deleted on origin: it is pushed anew" in again.err
+    assert f"{first['url']} is not open any more and stays as it is" in again.err
+    assert f"see      {second['url']}" in again.out
+    assert second["number"] != first["number"]
+    assert forge.head(second["branch"]) == second["commit"] == first["commit"]
+
+
 def test_without_a_token_gitlab_is_asked_by_the_push_itself(corral: Corral, tmp_path: Path) -> None:
     with Forge(tmp_path / "forge", "gitlab") as forge:
         repo = cloned(corral, forge, token=False)

@@ -87,7 +87,7 @@ def test_what_claude_itself_tells_of_a_subscription(corral: Corral) -> None:
         open_level = ("--allow-unsandboxed", "--require-sandbox", "none")
         done = corral.run(repo, "t", "--agent", "claude@sub", *open_level)
     assert done.code == 0, done
-    told = [event for event in corral.events() if event["type"] == "rationed"]
+    told = [event for event in corral.events() if event["type"] == "quota_reported"]
     assert {event["window"] for event in told} == {"5h", "7d"}
     used, back = windows(corral, "sub")["5h"]
     assert used in (0.93, 0.94)  # it tells again only what has changed much

@@ -88,3 +88,22 @@ def test_the_repositorys_agents_file_reaches_the_model_whoever_reads_it(agent: s
     assert any("swordfish-71" in str(request.body) for request in model.requests)
     told = stage.corral("logs", "@last", "--prompt").out
     assert ("swordfish-71" in told) == (agent == "gemini")  # the others read it by themselves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "agent", ["codex", *(pytest.param(name, marks=LIKE_CODEX) for name in ("claude", "gemini", "opencode", "qwen"))]
+)
+def test_address_and_key_of_the_environment_suffice(agent: str, tmp_path: Path) -> None:
+    suite = SUITES[agent]
+    stage = Stage(suite, tmp_path)
+    if suite.program:
+        stage.corral.config(f'[agents.{agent}]\nprogram = "{suite.program}"\n')
+    with ScriptedModel([Turn(text="Seen.")]) as model:
+        stage.corral.env[suite.url] = model.url + suite.url_path
+        outcome = stage.run("--read-only", "--retries", "0", task="look")
+        listed = {each["name"]: each for each in stage.corral("agents", "--json").json}
+    assert outcome.code == 0, outcome
+    assert model.work_requests
+    assert listed[agent]["login"] == suite.key
+    assert listed[agent]["address"] == model.url + suite.url_path

@@ -10,7 +10,7 @@ from tests.rig.repository import Repo
 from tests.rig.server import waits_for
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]
 
 CHAIN = """
 nodes:

@@ -1,6 +1,8 @@
 """Nothing is lost: snapshots while agents work, `restore`, and a `clean` that keeps what no branch has."""
 
+import contextlib
 import signal
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ from tests.rig.command import Corral
 from tests.rig.merging import work
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
+from tests.rig.server import serving
 from tests.rig.waiting import until
 
 FILES = {"a.txt": "one\n", ".gitignore": "*.log\n"}
@@ -193,6 +196,25 @@ def test_what_is_chosen_by_number_age_and_room(corral: Corral) -> None:
     assert corral("clean", "--older", "soon").code == 2
 
 
+def test_a_server_cleans_by_itself_but_no_work_that_no_branch_has(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    merged, unmerged = (work(corral, repo, f"echo {name} > {name}.txt") for name in "kl")
+    assert corral("merge", merged["run"]).code == 0
+    logs = [corral.home / "logs" / run["nodes"][0]["attempts"][0]["id"] for run in (merged, unmerged)]
+    kept = repo.refs(f"refs/heads/corral/{unmerged['run']}")
+    assert all(folder.exists() for folder in logs), logs
+    assert kept
+    corral.config('[clean]\nolder = "0h"\n')
+    with serving(corral, corral.root):
+        until(lambda: not logs[0].exists(), "the merged run to be cleaned")
+    assert corral("clean", "--older", "0h", "--merged", "--json").json[0]["trouble"] == "no branch has its work"
+    assert logs[1].exists()
+    assert repo.refs(f"refs/heads/corral/{unmerged['run']}") == kept
+    repo.folder.joinpath("corral.toml").write_text('[clean]\nolder = "0h"\n')
+    refused = corral("run", "x", "--agent", "claude", cwd=repo.folder)
+    assert (refused.code, "[clean] is yours to say" in refused.err) == (2, True), refused
+
+
 def test_a_run_that_is_not_over_is_left_alone(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     agent = corral.agent("mine", "echo x > x.txt; sleep 600")
@@ -217,3 +239,41 @@ def test_what_agents_said_is_cleaned_from_the_database_and_how_it_went_stays(cor
     assert "done" in corral("logs", run).out
     assert corral("show", run, "--json").json["status"] == "done"
     assert database.stat().st_size < before / 2
+
+
+def test_work_that_stays_frees_no_room_so_the_next_oldest_run_goes(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    unmerged, merged = (work(corral, repo, f"echo {name} > {name}.txt") for name in "kl")
+    assert corral("merge", merged["run"]).code == 0
+    logs = [corral.home / "logs" / run["nodes"][0]["attempts"][0]["id"] for run in (unmerged, merged)]
+    for folder, size in zip(logs, (6_000_000, 4_000_000), strict=True):
+        (folder / "long").write_bytes(b"x" * size)
+    dry = corral("clean", "--disk", "7MB", "--merged", "--dry-run", "--json").json
+    cleaned = corral("clean", "--disk", "7MB", "--merged", "--json").json
+    assert {each["run"]: each["trouble"] for each in cleaned} == {
+        unmerged["run"]: "no branch has its work",
+        merged["run"]: "",
+    }
+    assert dry == cleaned
+    assert [folder.exists() for folder in logs] == [True, False]
+    enough = corral("clean", "--disk", "7MB", "--merged", "--json").json
+    assert enough == []
+
+
+def test_a_run_that_is_opened_again_meanwhile_is_left_alone(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    first, second = (work(corral, repo, f"echo words; echo {name} > {name}.txt") for name in "kl")
+    logs = [corral.home / "logs" / run["nodes"][0]["attempts"][0]["id"] for run in (first, second)]
+    kept = [ref for ref in repo.refs("refs/heads/corral", "refs/corral") if second["run"] in ref]
+    opened = (
+        f"CREATE TRIGGER opened AFTER DELETE ON events WHEN old.run = '{first['run']}'"
+        f" BEGIN UPDATE runs SET status = 'queued', ended = NULL WHERE id = '{second['run']}'; END"
+    )
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database, database:
+        database.execute(opened)  # a user opens the second at the moment when the words of the first are dropped
+    cleaned = corral("clean", "--keep", "0", "--json")
+    assert [each["run"] for each in cleaned.json] == [first["run"]], cleaned
+    assert corral("show", second["run"], "--json").json["status"] == "queued"
+    assert [folder.exists() for folder in logs] == [False, True]
+    assert kept
+    assert [ref for ref in repo.refs("refs/heads/corral", "refs/corral") if second["run"] in ref] == kept

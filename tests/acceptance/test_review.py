@@ -10,7 +10,7 @@ from tests.rig.command import Corral, Outcome
 from tests.rig.flows import nodes, statuses, write
 from tests.rig.mcp import connected, told
 from tests.rig.repository import Repo
-from tests.rig.server import serving
+from tests.rig.server import serving, waits_for
 from tests.rig.suites import claude_program
 from tests.rig.waiting import until
 
@@ -56,6 +56,16 @@ def attempts(outcome: Outcome, node: int = 0) -> list[dict[str, Any]]:
     return outcome.json["nodes"][node]["attempts"]
 
 
+def compared(corral: Corral, node: int = 0) -> list[tuple[str, int | None, str | None, bool]]:
+    """Return the rows of `compare` in their order: number, place, number of what it revises, winner."""
+
+    def number(name: str | None) -> str | None:
+        return name and name.rpartition("-")[2]
+
+    rows = corral("compare", "@last", "--json").json["nodes"][node]["attempts"]
+    return [(str(number(row["attempt"])), row["place"], number(row["revises"]), row["winner"]) for row in rows]
+
+
 def test_comments_go_back_to_the_agent_and_its_answer_is_a_new_attempt(corral: Corral, repo: Repo) -> None:
     first = corral.run(repo, "write a", "--agent", corral.script(BAD), "--check", CHECK)
     assert first.code == 0, first
@@ -96,6 +106,11 @@ def test_comments_go_back_to_the_agent_and_its_answer_is_a_new_attempt(corral: C
     assert attempts(failed)[-1]["error"]["class"] == "check_failed"
     assert "was not accepted" in failed.json["nodes"][0]["why"]
     assert corral("comment", "@last", "--json").json[-1]["state"] == "open"
+    assert compared(corral) == [("2", 1, "1", True), ("3", None, "2", False), ("1", None, None, False)]
+    table = corral("compare", "@last").out
+    assert table.index("2, revises 1 ") < table.index("3, revises 2 ") < table.index("1. ")
+    assert "\nattempt 3: revises 2; not accepted: `grep" in table, table
+    assert "\nattempt 1: revised by 2\n" in table, table
 
     assert corral("comment", "@last", "--resolve", "c3").code == 0
     nothing = corral("revise", "@last")
@@ -127,8 +142,11 @@ def test_the_winner_of_a_race_is_revised_and_the_others_stay(corral: Corral, rep
     tried = attempts(revised)
     assert [each["status"] for each in tried] == ["done"] * 3
     assert (tried[-1]["revises"], revised.json["nodes"][0]["winner"]) == (mine["id"], tried[-1]["id"])
-    compared = corral("compare", "@last")
-    assert all(str(each["id"]).rpartition("-")[2] in compared.out for each in tried), compared
+    ids = [str(each["id"]).rpartition("-")[2] for each in (mine, *(each for each in tried[:2] if each != mine))]
+    old, rival = ids
+    assert sorted(compared(corral)) == sorted(
+        [("3", 2, old, True), (old, None, None, False), (rival, 1, None, False)]
+    ), compared(corral)
 
 
 FLOW = """
@@ -186,6 +204,8 @@ def test_a_revision_that_is_cut_off_goes_on(corral: Corral, repo: Repo) -> None:
     assert resumed.code == 0, resumed
     tried = attempts(resumed)
     assert [each["revises"] for each in tried] == [None, tried[0]["id"], tried[0]["id"]]
+    # Two tries of one revision are one row.
+    assert compared(corral) == [("3", 1, "1", True), ("1", None, None, False)]
     assert resumed.json["nodes"][0]["winner"] == tried[-1]["id"]
     assert repo.read(tried[-1]["branch"], "a.py").endswith("return 2")
     assert [each["state"] for each in resumed.json["comments"]] == ["open"]
@@ -217,6 +237,22 @@ def test_bad_comments_are_refused_in_words(corral: Corral, repo: Repo) -> None:
     assert corral("comment", "@last", "--json").json == []
     for arguments in (("bin", "x"), ("gone.txt:1", "x", "--side", "old"), ("old.py:1-2", "x")):
         assert corral("comment", "@last", *arguments).code == 0, arguments
+
+
+def test_comments_while_the_agent_works_are_refused_and_nothing_is_lost(corral: Corral, repo: Repo) -> None:
+    signs = corral.root / "signs"
+    signs.mkdir()
+    agent = corral.agent("slow", f"echo one > a.py; {waits_for(signs / 'go')}")
+    corral.config(f'[scope]\nread = ["**", "{signs}"]')
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", agent, "--json") as run:
+        until(lambda: [each["status"] for each in corral("ls", "--json").json] == ["running"], "it works")
+        early = corral("comment", "@last", "a.py:1", "two, please")
+        assert (early.code, "is at work, and has left no change yet" in early.err) == (2, True), early
+        assert corral("revise", "@last", "two, please").code == 2
+        (signs / "go").touch()
+        assert run.end().code == 0
+    assert corral("comment", "@last", "--json").json == []
+    assert corral("comment", "@last", "a.py:1", "two, please").code == 0
 
 
 def test_by_http_and_mcp(corral: Corral, repo: Repo) -> None:

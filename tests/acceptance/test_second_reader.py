@@ -69,6 +69,7 @@ def test_work_that_does_the_task_keeps_its_grade(corral: Corral) -> None:
 
 @pytest.mark.parametrize("reader", ["echo 'no idea'", "exit 7"])
 def test_a_reader_without_a_word_changes_nothing_and_that_is_said(corral: Corral, reader: str) -> None:
+    corral.config("[retry]\ndelay_seconds = 0.01")
     outcome = ran(corral, MEND, reader)
     assert outcome.code == 0, outcome
     assert attempts(outcome)[0]["evidence"]["grade"] == "proven"

@@ -123,6 +123,7 @@ def test_in_the_output_of_a_check_that_fails(corral: Corral, repo: Repo) -> None
 
 
 def test_in_why_it_failed(corral: Corral, repo: Repo) -> None:
+    corral.config("[retry]\ndelay_seconds = 0.01")
     corral.agent("mine", 'echo "fatal: $CANARY_TOKEN" >&2; exit 3')
     corral.env["CANARY_TOKEN"] = SIMPLE
     outcome = corral.run(repo, "t", "--agent", "mine", "--env", "CANARY_TOKEN", "--retries", "1")

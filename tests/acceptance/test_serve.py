@@ -46,7 +46,7 @@ def server(corral: Corral) -> Iterator[Server]:
 
 def submitted(server: Server, repo: Repo, script: str = WRITES, **more: Any) -> str:
     run = server.client.submit("write it", repo=str(repo.folder), agents=[server.corral.script(script)], **more)
-    assert run.status == "queued"
+    assert run.status in ("queued", "running")  # a server with nothing to do takes it up at once
     return run.run
 
 
@@ -117,10 +117,25 @@ def test_the_inbox_is_answered_over_http(server: Server, repo: Repo) -> None:
     until(lambda: server.client.show(entry.run).status == "waiting", "nobody drives it")
     answered = server.client.answer(entry.id, "yes")
     assert answered.answered_by == "token first"
-    assert answered.outcome in (f"the server at {server.address} goes on with it", "the run goes on")
+    assert answered.outcome in (f"the server at {server.address} continues it", "the run continues")
     assert over(server, entry.run)["status"] == "done"  # nobody resumed it: the server did
     with pytest.raises(Trouble):
         server.client.answer(entry.id, "no")
+
+
+def test_a_flow_is_read_by_its_name(server: Server, repo: Repo) -> None:
+    flows = repo.folder / ".corral" / "flows"
+    flows.mkdir(parents=True)
+    (flows / "mine.yaml").write_text("nodes: {a: {task: x}}\n")
+    (flows / "link.yaml").symlink_to(server.corral.root / "token")
+    (repo.folder / "secret.yaml").write_text("not below flows")
+    found = server.ask("GET", f"flows/mine?repo={repo.folder}")
+    assert (found.status, found.json) == (200, {"name": "mine", "flow": "nodes: {a: {task: x}}\n"})
+    assert "nodes:" in server.ask("GET", f"flows/feature?repo={repo.folder}").json["flow"]
+    for name in ("nothing", "link", "..%2F..%2Fsecret", "%2Fetc%2Fpasswd", "x" * 300):
+        assert 400 <= server.ask("GET", f"flows/{name}?repo={repo.folder}").status < 500, name
+    assert server.ask("GET", "flows/mine?repo=/etc").status == 403
+    assert server.ask("GET", f"flows/mine?repo={repo.folder}", token=None).status == 401
 
 
 def test_money_is_shown_as_on_the_command_line(server: Server, repo: Repo) -> None:
@@ -193,7 +208,7 @@ def test_requests_and_runs_are_logged_as_json(server: Server, repo: Repo) -> Non
     run = submitted(server, repo)
     over(server, run)
     lines = server.log_lines()
-    assert any(line.get("run") == run and line["from"] == "corral.foreman" for line in lines)
+    assert any(line.get("run") == run and line["from"] == "corral.supervisor" for line in lines)
     attempt = server.client.show(run).nodes[0].attempts[0].id
     told = [line["message"] for line in lines if (line.get("run"), line.get("attempt")) == (run, attempt)]
     assert [words.partition(" ")[0] for words in told] == ["running", "done"]
@@ -240,6 +255,16 @@ def test_every_submission_starts_from_the_newest_commit(server: Server, repo: Re
     assert (shown.base, shown.merge.into) == (repo.head, "feature/other")
 
 
+def test_a_run_is_shown_when_its_settings_are_wrong_or_its_repository_is_gone(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo)
+    over(server, run)
+    (repo.folder / "corral.toml").write_text("[defaults\n")
+    wrong = server.ask("GET", f"/runs/{run}")
+    repo.folder.rename(repo.folder.with_name("moved"))
+    gone = server.ask("GET", f"/runs/{run}")
+    assert [(each.status, b"hello.txt" in each.body) for each in (wrong, gone)] == [(200, True), (200, True)]
+
+
 def test_editors_find_the_server_by_a_file(corral: Corral, repo: Repo) -> None:
     """`server.json`: address, token and process, for programs of this user alone, as long as the server is there."""
     file = corral.home / "server.json"
@@ -284,3 +309,29 @@ def test_a_client_that_a_generator_makes_of_the_document_works(server: Server, r
     calls = [sys.executable, "-c", CALLS, server.address, server.token]
     asked = subprocess.run(calls, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert asked.stdout.split()[:2] == [run, "done"], asked.stderr
+
+
+def test_a_root_is_no_repository_but_a_folder_for_them(corral: Corral) -> None:
+    root = corral.root / "src2"
+    deep = Repo.make(root / "org" / "deep")
+    (root / "node_modules" / "left").mkdir(parents=True)
+    Repo.make(root / "node_modules" / "left" / "out")
+    wish = {"task": "x", "agents": [corral.agent("hi", "echo hi > hi.txt")]}
+    with serving(corral, root) as server:
+        for named in (str(root), "."):
+            refused = server.ask("POST", "runs", {**wish, "repo": named})
+            assert (refused.status, refused.json["code"]) == (400, "repo"), refused
+            assert str(deep.folder) in refused.json["hint"]
+            assert server.ask("POST", "flows/check", {"flow": "nodes: {a: {task: x}}", "repo": named}).status == 400
+        above = server.ask("POST", "runs", {**wish, "repo": "org"})
+        assert (above.status, "repositories are in it: deep" in above.json["detail"]) == (400, True), above
+        assert above.json["hint"] == f"name one of them: --repo {deep.folder}"
+        assert server.ask("POST", "flows/check", {"flow": "nodes: {a: {task: x}}", "agents": wish["agents"]}).json["ok"]
+        page = server.ask("GET", "/new").body.decode()
+        assert f'<option value="{deep.folder}"' in page
+        assert "node_modules" not in page
+        assert f'value="{root}"' not in page
+        assert over(server, server.ask("POST", "runs", wish).json["run"])["repo"] == str(deep.folder), "there is one"
+        Repo.make(root / "second")
+        assert server.ask("POST", "runs", wish).status == 400, "there are two, and none was named"
+    assert not list((corral.home / "folders").glob("src2-*"))

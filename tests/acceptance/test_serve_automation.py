@@ -94,7 +94,7 @@ def test_a_webhook_hears_what_waits_for_a_person_and_what_they_said(
     assert (opened["run"], opened["about"]) == (run, "budget")
     assert heard("run.over_budget")["run"] == run
     answered = server.client.answer(opened["id"], opened["choices"][0])
-    assert "goes on with it" in answered.outcome
+    assert "continues it" in answered.outcome
     assert heard("inbox.answered")["answered_by"] == "token first"
     assert heard("run.done")["run"] == run
     overview = server.ask("GET", "cost/overview").json
@@ -230,8 +230,10 @@ def test_schedules_by_the_command_line(corral: Corral, repo: Repo) -> None:
     empty = corral("schedule", "ls")
     assert "corral schedule add" in empty.err
     wish = ("every minute", "--repo", "repo", "--agent", agent, "--check", "test -f hi.txt", "--zone", "Europe/Berlin")
-    made = corral("schedule", "add", "often", "* * * * *", *wish, "--per-day", "7", "--json", cwd=corral.root)
+    own = ("--per-day", "7", "--name", "greet", "--json")
+    made = corral("schedule", "add", "often", "* * * * *", *wish, *own, cwd=corral.root)
     assert made.code == 0, made
+    assert (made.json["name"], made.json["request"]["name"]) == ("often", "greet")  # of the schedule, and of its runs
     assert (made.json["request"]["repo"], made.json["per_day"]) == (str(repo.folder), 7)
     assert "corral serve" in made.err  # nothing starts by itself yet
     for name, cron, *more in (

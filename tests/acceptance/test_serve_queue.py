@@ -40,7 +40,10 @@ def status(corral: Corral, run: str) -> str:
 def test_detached_runs_are_taken_up_by_the_server(corral: Corral, repo: Repo) -> None:
     with serving(corral, corral.root) as server:
         made = corral("run", "--detach", "write it", "--repo", repo.folder, "--agent", corral.script(WRITES), "--json")
-        assert (made.code, made.json["status"], server.address in made.err) == (0, "queued", True)
+        assert (made.code, server.address in made.err) == (0, True)
+        assert made.json["status"] in ("queued", "running", "done"), (
+            "the server may be quicker than the command's last look"
+        )
         run = made.json["run"]
         assert server.client.wait(run).status == "done"
         lines = server.log_lines()
@@ -181,7 +184,7 @@ def test_of_two_at_once_with_one_key_the_first_counts(tmp_path: Path) -> None:
     record = RunRecord(id="aaa1", status="queued", reason=None, plan=plan, created=time.time())
     store.add_run(record)
     store.queue.enqueue(record, priority=0, by="me", key=("k", "digest"))
-    assert store.queue.submitted("k") == ("digest", "aaa1")
+    assert store.queue.find_submission("k") == ("digest", "aaa1")
     assert [each.run for each in RunQueue(store).next(10)] == ["aaa1"]
     assert json.loads(json.dumps(RunQueue(store).concurrency)) == 4
     store.close()

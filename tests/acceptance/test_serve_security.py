@@ -44,6 +44,13 @@ def token(server: Server, *scopes: str) -> str:
     return made.json["secret"]
 
 
+def printed_link(server: Server) -> str:
+    """Return the path of the link of this start, which is printed after the address."""
+    start = f"{server.address}/login?token="
+    until(lambda: start in server.log.read_text() and server.log.read_text().endswith("\n"), "the link is printed")
+    return "/login?token=" + server.log.read_text().rpartition(start)[2].split()[0]
+
+
 def test_nothing_without_a_token(server: Server) -> None:
     paths = server.ask("GET", "openapi.json").json["paths"]
     asked = 0
@@ -222,8 +229,7 @@ def test_a_cookie_needs_its_csrf_token_to_act(server: Server, repo: Repo) -> Non
 
 
 def test_the_printed_link_lets_one_browser_in(server: Server) -> None:
-    link = next(line for line in server.log.read_text().splitlines() if "/login?token=" in line)
-    path = "/login?token=" + link.partition("/login?token=")[2].strip()
+    path = printed_link(server)
     first = server.ask("GET", path, token=None)
     assert (first.status, "corral_login=" in first.headers["Set-Cookie"]) == (303, True)
     assert server.ask("GET", path, token=None).status == 401
@@ -373,3 +379,26 @@ def test_tls(repo: Repo, tmp_path: Path) -> None:
         old.set_ciphers("ALL:@SECLEVEL=0")
         with pytest.raises(ssl.SSLError), socket.create_connection(("127.0.0.1", server.port)) as raw:
             old.wrap_socket(raw, server_hostname="127.0.0.1").close()
+
+
+@pytest.mark.parametrize("before", ["a token", "a revoked first one"])
+def test_the_printed_link_lets_the_local_user_in(repo: Repo, tmp_path: Path, before: str) -> None:
+    other = Corral(tmp_path / "other")
+    if before == "a token":
+        (other.root / "token").write_text(other("token", "new", "--name", "phone", "--scope", "run").out.strip())
+    else:
+        with serving(other, repo.folder.parent) as server:
+            first = other("token", "ls", "--json").json[0]["id"]
+            assert other("token", "revoke", first).code == 0
+    with serving(other, repo.folder.parent) as server:
+        path = printed_link(server)
+        opened = server.ask("GET", path, token=None)
+        assert opened.status == 303, opened
+        cookie = opened.headers["Set-Cookie"].partition(";")[0]
+        assert server.ask("GET", "tokens", token=None, headers={"Cookie": cookie}).status == 200, "the user is an admin"
+        again = server.ask("GET", path, token=None)
+        assert (again.status, b"used already" in again.body) == (401, True)
+        names = {each["name"]: each for each in other("token", "ls", "--json").json if each["revoked"] is None}
+        assert names["local"]["scopes"] == ["admin"]
+        assert other("token", "revoke", names["local"]["id"]).code == 0
+        assert server.ask("GET", "tokens", token=None, headers={"Cookie": cookie}).status == 401

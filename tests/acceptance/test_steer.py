@@ -33,13 +33,30 @@ def test_the_real_claude_is_told_while_it_works(corral: Corral, repo: Repo) -> N
             corral.until_said("ready")
             answer = corral("steer", "@last", "also write b.txt")
             assert answer.code == 0, answer
-            assert answer.out.startswith("told claude (")
+            assert answer.out.startswith("sent to claude (")
             let_go(corral)
             outcome = run.end()
         assert outcome.code == 0, outcome
         assert "also write b.txt" in str(model.work_requests[1].body)
         assert len(outcome.json["nodes"][0]["attempts"]) == 1
-    assert any(event["type"] == "heeded" and event["text"] == "also write b.txt" for event in corral.events())
+    assert any(event["type"] == "steer_taken" and event["text"] == "also write b.txt" for event in corral.events())
+
+
+@pytest.mark.slow
+def test_what_is_said_while_an_agent_starts_is_sent_as_soon_as_it_listens(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel([Turn(text="ready", sh=WAITS), Turn(text="Did both.")]) as model:
+        corral.config(
+            f'[agents.claude]\nprogram = "{program()}"\nsettings = {{ ANTHROPIC_BASE_URL = "{model.url}" }}\n'
+        )
+        corral.env["ANTHROPIC_API_KEY"] = "sk-scripted"
+        with corral.going("run", "t", "--repo", repo.folder, "--agent", "claude", "--json") as run:
+            until(lambda: bool(corral("ls", "--json").json), "the run is stored")
+            answer = corral("steer", "@last", "also write b.txt")
+            assert answer.out.startswith("sent to claude ("), answer
+            corral.until_said("ready")
+            let_go(corral)
+            assert run.end().code in (0, 1)
+        assert "also write b.txt" in "".join(str(each.body) for each in model.work_requests)
 
 
 def test_an_agent_that_does_not_listen_is_given_it_at_its_next_turn(corral: Corral, repo: Repo) -> None:
@@ -47,7 +64,7 @@ def test_an_agent_that_does_not_listen_is_given_it_at_its_next_turn(corral: Corr
     with corral.going("run", "the task", "--repo", repo.folder, "--agent", "plain", "--json") as run:
         corral.until_said("ready")
         answer = corral("steer", "@last", "also update the docs", "--json").json["answer"]
-        assert answer.endswith("does not listen while it works: it is told at its next turn")
+        assert answer.endswith("takes no messages while it works: it gets this one at its next turn")
         let_go(corral)
         outcome = run.end()
     assert outcome.code == 0, outcome
@@ -66,7 +83,7 @@ def test_a_run_whose_process_is_gone_keeps_it_until_it_goes_on(corral: Corral, r
         run.process.wait()
     answer = corral("steer", "@last", "and be quick")
     assert answer.code == 0, answer
-    assert "kept: it is told when run" in answer.out
+    assert "kept: the agent gets it when run" in answer.out
     with corral.going("resume", "@last", "--json") as resumed:
         until(lambda: len([event for event in corral.events() if event.get("text") == "ready"]) == 2, "a second try")
         let_go(corral)

@@ -4,6 +4,7 @@ import contextlib
 import signal
 import sqlite3
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,16 +160,17 @@ def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(cor
     corral("ls")
     with corral.going("run", "a task", "--repo", repo.folder, "--agent", agent, "--json") as going:
 
+        def brings_objects(lock: Path) -> bool:
+            holds = process_identity.lock_holder(lock) == going.process.pid
+            return holds and any(repo.folder.glob(".git/objects/corral-*"))
+
         def collects() -> bool:
-            for lock in corral.home.glob("locks/*"):
-                if process_identity.lock_holder(lock) == going.process.pid:
-                    going.signal(signal.SIGSTOP)
-                    until(lambda: process_identity.is_suspended(going.process.pid), "it is suspended")
-                    if process_identity.lock_holder(lock) == going.process.pid and list(
-                        repo.folder.glob(".git/objects/corral-*")
-                    ):
-                        return True
-                    going.signal(signal.SIGCONT)
+            for lock in filter(brings_objects, corral.home.glob("locks/*")):
+                going.signal(signal.SIGSTOP)
+                until(lambda: process_identity.is_suspended(going.process.pid), "it is suspended")
+                if brings_objects(lock):
+                    return True
+                going.signal(signal.SIGCONT)
             return False
 
         until(collects, "it collects")

@@ -91,12 +91,12 @@ def test_plain_lines_of_a_race_say_it_too(corral: Corral, repo: Repo) -> None:
 
 def test_the_last_lines_of_a_failing_check_are_shown(corral: Corral, repo: Repo) -> None:
     corral.agent("wrong", "echo three >> a.txt")
-    check = "sh test.sh || { echo the word two is missing; exit 3; }; " + ": " * 60
+    check = 'sh test.sh || { echo "$PWD/a.txt: the word two is missing"; exit 3; }; ' + ": " * 60
     words = ("run", "a task", "--agent", "wrong", "--retries", "0", "--check", check, "--repo", repo.folder)
     ran = corral(*words)
     assert ran.code == 1
     for out in (ran.out, corral("show", "@last").out):
-        assert "       | the word two is missing\n" in out
+        assert "       | a.txt: the word two is missing\n" in out
         assert "FAILED (3)" in out
         assert check not in out
 
@@ -162,7 +162,9 @@ def test_every_command_that_is_offered_next_runs(corral: Corral, repo: Repo, sta
 
 
 def test_a_listing_says_what_is_still_to_merge(corral: Corral, repo: Repo) -> None:
-    names = [work(corral, repo, f"echo {word} > {word}.txt")["run"] for word in ("one", "two", "three")]
+    names = [work(corral, repo, f"echo {word} > {word}.txt")["run"] for word in ("one", "two", "three", "four")]
+    assert corral("merge", names[3]).code == 0
+    assert corral("undo", names[3]).code == 0
     assert corral("merge", names[0]).code == 0
     repo.commit({"two.txt": "other\n"})
     assert corral("merge", names[1]).code == 3
@@ -170,5 +172,7 @@ def test_a_listing_says_what_is_still_to_merge(corral: Corral, repo: Repo) -> No
     assert "done, merged " in listed[names[0]]
     assert "done, in conflict " in listed[names[1]]
     assert "done, to merge " in listed[names[2]]
+    assert "done, undone " in listed[names[3]]
+    assert [line for line in corral("ls", "-n", "9", "-n", "9").out.splitlines() if "undone" in line] != []
     states = {each["run"]: each["merge"] for each in corral("ls", "--json").json}
-    assert states == dict(zip(names, ("merged", "conflict", "ready"), strict=True))
+    assert states == dict(zip(names, ("merged", "conflict", "ready", "undone"), strict=True))

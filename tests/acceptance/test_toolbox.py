@@ -95,7 +95,7 @@ def test_it_finishes_early_with_a_result(corral: Corral, repo: Repo) -> None:
 
 def test_a_person_is_asked_and_the_answer_comes_back(corral: Corral, repo: Repo) -> None:
     source = """
-        told = call("ask_person", question="which colour?", default="grey", wait_seconds=45)
+        told = call("ask_user", question="which colour?", default="grey", wait_seconds=45)
         while not told["answered"]:
             told = call("read_answer", ask=told["ask"], wait_seconds=45)
         write("colour.txt", told["answer"])
@@ -112,7 +112,7 @@ def test_a_person_is_asked_and_the_answer_comes_back(corral: Corral, repo: Repo)
 @pytest.mark.slow
 def test_nobody_answers_in_time(corral: Corral, repo: Repo) -> None:
     source = """
-        told = call("ask_person", question="which?", default="grey", deadline_minutes=0.1, wait_seconds=45)
+        told = call("ask_user", question="which?", default="grey", deadline_minutes=0.1, wait_seconds=45)
         write("colour.txt", told["answer"] + " " + told["by"])
         """
     run = flow(corral, repo, {"only": node(source)})

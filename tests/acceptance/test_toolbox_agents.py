@@ -68,8 +68,8 @@ def model(real: Real, corral: Corral) -> Generator[ScriptedModel]:
         yield served
 
 
-#: By night alone: qwen is given its servers as gemini is, and these two speak ACP as opencode does.
-LIKE_OTHERS = {"qwen": "gemini", "acp:gemini": "acp:opencode", "acp:claude": "acp:opencode"}
+#: By night alone: qwen is given its servers as gemini is, and these two speak ACP as claude does, whose start takes least.
+LIKE_OTHERS = {"qwen": "gemini", "acp:gemini": "acp:claude", "acp:opencode": "acp:claude"}
 
 
 def _parameters(agent: Real) -> object:
@@ -90,4 +90,4 @@ def test_the_real_agent_calls_its_toolbox(corral: Corral, real: Real, model: Scr
     assert [(each["text"], each["percent"]) for each in reports] == [("half way", 50.0)]
     told = str(model.work_requests[-1].body)
     assert outcome.json["run"] in told, "it was not told who is there"
-    assert "letters_waiting" in told
+    assert "messages_waiting" in told

@@ -62,14 +62,14 @@ def test_floods_of_letters_reports_and_questions_are_bounded(corral: Corral, rep
         big = call("send_mail", to="quiet", text="x" * 11_000)
         many = [call("send_mail", to="quiet", text=str(number)) for number in range(110)]
         refused = [each for each in many if isinstance(each, str)]
-        asked = [call("ask_person", question="?", default="", wait_seconds=0) for _ in range(22)]
+        asked = [call("ask_user", question="?", default="", wait_seconds=0) for _ in range(22)]
         write("told.txt", {"big": big, "refused": refused, "asked": [each for each in asked if isinstance(each, str)]})
         call("send_mail", to="quiet", text="now", priority="urgent")
         """
     quiet = """
         while call("list_nodes")["nodes"][0]["status"] == "running":
             time.sleep(0.2)
-        letters = call("read_mail", most=20)["letters"]
+        letters = call("read_mail", most=20)["messages"]
         write("count.txt", str(len(letters)))
         """
     run = flow(corral, repo, {"floods": node(source), "quiet": node(quiet)})

@@ -214,3 +214,46 @@ def test_the_server_lists_and_runs_tools(corral: Corral) -> None:
         assert 400 <= server.ask("POST", "/api/v1/tools/count-words/run", body).status < 500
         assert server.ask("POST", "/api/v1/tools/count-words/approve").json["approved"]
         assert server.ask("DELETE", "/api/v1/tools/count-words").json == {"removed": ["count-words"]}
+
+
+def test_a_tool_has_limits_and_is_exported_whole(corral: Corral) -> None:
+    repo = kept(corral, "--calls", "0", "--memory-mb", "64", "--timeout", "20")
+    failed = run(corral, repo.folder)
+    assert (failed.code, "0 calls are the most" in failed.json["error"]["message"]) == (1, True), failed
+    (tool,) = listed(corral, repo.folder)
+    limits = tool["limits"]
+    assert (limits["calls"], limits["memory_mb"], limits["timeout_seconds"]) == (0, 64, 20.0)
+    other = corral.repo("other", FILES)
+    place = other.folder / ".corral" / "tools"
+    place.mkdir(parents=True)
+    exported = corral("tools", "export", "count-words", "--into", place, "--json", cwd=repo.folder).json
+    assert exported == {"files": [str(place / "count-words.ts"), str(place / "count-words.json")]}
+    (copied,) = listed(corral, other.folder)
+    assert (copied["hash"], copied["limits"], copied["approved"]) == (tool["hash"], limits, False)
+    again = corral("tools", "export", "count-words", "--into", place, cwd=repo.folder)
+    assert (again.code, "hint:" in again.err) == (2, True), again
+
+
+def test_a_package_brings_a_tool_that_runs_once_it_is_approved(corral: Corral) -> None:
+    repo = kept(corral)
+    place = corral.root / "site"
+    info = place / "counting-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[corral.tools]\ncount-words = counting:TOOLS\nbroken = counting:NONE\n")
+    (place / "counting.py").write_text("import pathlib\nTOOLS = pathlib.Path(__file__).parent / 'counting-tools'\n")
+    (place / "counting-tools").mkdir()
+    assert corral("tools", "export", "count-words", "--into", place / "counting-tools", cwd=repo.folder).code == 0
+    other, env = corral.repo("other", FILES), {"PYTHONPATH": str(place)}
+
+    def tools(*words: str) -> Any:
+        return corral("tools", *words, "--json", cwd=other.folder, env=env)
+
+    given = ("run", "count-words", "--input", '{"path": "a.txt"}')
+    assert [(each["place"], each["approved"]) for each in tools("ls").json] == [("package", False)]
+    assert "not approved" in tools(*given).err
+    assert tools("approve", "count-words").code == 0
+    assert tools(*given).json["result"] == {"words": 3}
+    removed = tools("rm", "count-words")
+    assert (removed.code, "a package brings" in removed.err) == (2, True), removed
+    assert listed(corral, other.folder) == []

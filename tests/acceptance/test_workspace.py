@@ -102,3 +102,12 @@ def test_an_agent_sees_only_its_workspace(corral: Corral, script: str) -> None:
     outcome = corral.run(repo, "t", "--agent", "mine")
     assert outcome.code == 0, outcome
     assert "broken out" not in outcome.attempt["output"]
+
+
+def test_a_kind_of_workspace_that_there_is_not(corral: Corral) -> None:
+    corral.config('[workspace]\nkind = "copy"')
+    outcome = corral.run(corral.repo(), "t", "--agent", "mine")
+    assert outcome.code == 2
+    assert "config.toml:2" in outcome.err
+    assert "[workspace] Invalid enum value 'copy'" in outcome.err
+    assert "hint: " in outcome.err

@@ -14,15 +14,15 @@ from corral.model.events import (
     Asked,
     CalledTool,
     Changed,
+    ContextUsed,
     Ended,
     Event,
-    Filled,
-    Heeded,
     Limited,
     Planned,
     Said,
     Spent,
     Started,
+    SteerTaken,
     Step,
     ToolReturned,
     Unparsed,
@@ -199,7 +199,7 @@ def test_a_plan_and_money_are_told() -> None:
         update("usage_update", used=1, size=2, cost={"amount": 9.0, "currency": "EUR"}),
     )
     plan = Planned((Step("look", "completed"), Step("write")))
-    assert talk.events[1:] == [plan, Filled(1, 2), Spent(usd=0.5), Filled(1, 2)]
+    assert talk.events[1:] == [plan, ContextUsed(1, 2), Spent(usd=0.5), ContextUsed(1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_it_is_told_more_when_its_turn_ends() -> None:
     assert talk.conversation.tell(Steer("and b")) == []
     assert talk.conversation.tell(Steer("and c")) == []
     talk.hear(said("First."), END)
-    assert talk.events[-2:] == [Heeded("and b"), Heeded("and c")]
+    assert talk.events[-2:] == [SteerTaken("and b"), SteerTaken("and c")]
     assert talk.lines[-1]["params"]["prompt"] == [{"type": "text", "text": "and b\n\nand c"}]
     assert not talk.hung_up
     assert talk.hear(said("Both."), {"id": 4, "result": {"stopReason": "end_turn"}}).ended.text == "Both."

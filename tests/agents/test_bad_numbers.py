@@ -9,7 +9,7 @@ import pytest
 from corral import agents
 from corral.model import ENCODER, Tokens
 from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
-from corral.model.events import DECODER, Ended, Event, Filled, Spent
+from corral.model.events import DECODER, ContextUsed, Ended, Event, Said, Spent, Started
 from corral.model.values import MOST_TOKENS, MOST_USD
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
 
@@ -94,8 +94,11 @@ def assert_limited(events: list[Event]) -> None:
                 for each in (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
             )
             assert event.usd is None or (math.isfinite(event.usd) and 0 <= event.usd <= MOST_USD)
-        if isinstance(event, Filled):
+        if isinstance(event, ContextUsed):
             assert 0 < event.tokens <= MOST_TOKENS
+
+
+COMPLETE = b'{"phases": [{"subtasks": [{"status": "completed"}]}], "qa_signoff": {"status": "approved"}}'
 
 
 def last_word(events: list[Event]) -> tuple[bool, str] | None:
@@ -151,6 +154,20 @@ def test_aider(line: str) -> None:
     events = heard("aider", AgentProfile(), [line, line])
     assert any(isinstance(event, Spent) for event in events)
     assert_limited(events)
+
+
+@pytest.mark.parametrize("bad", [*BAD, "100.5", "101"])
+def test_auto_claude_reports_no_share_that_there_cannot_be(bad: str) -> None:
+    """Its phase is read all the same: its message is the last word of a plan that is complete."""
+    conversation = agents.find("auto-claude", {"auto-claude": AgentProfile()}).converse(TASK)
+    spec, *_ = (each.session for each in conversation.read("Planning") if isinstance(each, Started))
+    for good, words in (("0", "0 %"), ("40.4", "40 %"), ("100", "100 %")):
+        line = f'__EXEC_PHASE__:{{"phase":"coding","message":"built","progress":{good}}}'
+        assert conversation.read(line) == [Said(f"coding: built, {words}")]
+    line = f'__EXEC_PHASE__:{{"phase":"coding","message":"built it","progress":{bad}}}'
+    assert conversation.read(line) == [Said("coding: built it")]
+    plan = {f".auto-claude/specs/{spec}/implementation_plan.json": COMPLETE}
+    assert list(conversation.exited(End(0, "", plan))) == [Ended(ok=True, text="built it")]
 
 
 @pytest.mark.parametrize("bad", [*BAD, "1,000", "12.5"])

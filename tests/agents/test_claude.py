@@ -10,14 +10,14 @@ from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Line, S
 from corral.model.events import (
     CalledTool,
     Changed,
+    ContextUsed,
     Ended,
-    Filled,
-    Heeded,
     Limited,
-    Rationed,
+    QuotaReported,
     Said,
     Spent,
     Started,
+    SteerTaken,
     ToolReturned,
     Unparsed,
 )
@@ -104,11 +104,11 @@ def test_it_tells_how_the_windows_of_its_account_stand() -> None:
     }  # fmt: skip
     line = {"type": "rate_limit_event", "rate_limit_info": info, "session_id": "743c"}
     assert reader().read(json.dumps(line)) == [
-        Rationed("5h", 0.93, 1794835732),
-        Rationed("7d opus", 0.5, 1795000000),
+        QuotaReported("5h", 0.93, 1794835732),
+        QuotaReported("7d opus", 0.5, 1795000000),
     ]
     del info["unifiedWindows"]  # as older ones print it
-    assert reader().read(json.dumps(line)) == [Rationed("5h", 0.93, 1794835732)]
+    assert reader().read(json.dumps(line)) == [QuotaReported("5h", 0.93, 1794835732)]
     assert reader().read(json.dumps({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}})) == []
 
 
@@ -153,7 +153,7 @@ def test_it_is_not_hung_up_on_before_it_has_taken_in_what_it_was_told() -> None:
     assert json.loads(line.text)["message"]["content"][0]["text"] == "also the docs"
     assert isinstance(line, Line)
     assert conversation.read(result) == [Spent(Tokens(200, 40, 5, 3), 0.0012)]
-    assert conversation.read(said_back("also the docs")) == [Heeded("also the docs")]
+    assert conversation.read(said_back("also the docs")) == [SteerTaken("also the docs")]
     spent, ended, hang_up = conversation.read(result)
     assert spent == Spent(Tokens(400, 80, 10, 6), 0.0012)
     assert ended == Ended(ok=True, text="Done.")
@@ -174,7 +174,7 @@ def test_it_tells_how_full_its_window_is_but_not_that_of_its_own_agents() -> Non
         own,
         {**own, "parent_tool_use_id": "toolu_1", "message": {"content": [], "usage": {"input_tokens": 9}}},
     ]
-    assert told("claude", [json.dumps(line) for line in lines])[:-1] == [Filled(125)]
+    assert told("claude", [json.dumps(line) for line in lines])[:-1] == [ContextUsed(125)]
 
 
 def test_an_error_may_be_a_word() -> None:

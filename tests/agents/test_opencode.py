@@ -6,7 +6,7 @@ import pytest
 
 from corral.model import Tokens
 from corral.model.errors import BadRequest
-from corral.model.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
+from corral.model.events import CalledTool, Changed, ContextUsed, Ended, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_01015f93f107414788e7_0", "call_acd90b9f67ff440b9674_0"
@@ -20,15 +20,15 @@ def test_a_whole_recorded_stream() -> None:
         ToolReturned(WRITE, ok=True, output="Wrote file successfully."),
         Changed("/w/hello.txt"),
         Spent(Tokens(100, 20, 7)),
-        Filled(127),
+        ContextUsed(127),
         Said("Now a command."),
         CalledTool("bash", "echo ran > ran.txt; ls", RUN),
         ToolReturned(RUN, ok=True, output="hello.txt\nran.txt\n"),
         Spent(Tokens(250, 30, 7)),
-        Filled(160),
+        ContextUsed(160),
         Said("Done."),
         Spent(Tokens(280, 33, 7)),
-        Filled(33),
+        ContextUsed(33),
         Ended(ok=True, text="Done."),
     ]
 

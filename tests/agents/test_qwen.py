@@ -5,7 +5,7 @@ import json
 import pytest
 
 from corral.model import Tokens
-from corral.model.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
+from corral.model.events import CalledTool, Changed, ContextUsed, Ended, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_7da90305a7fb429c8ef9_0", "call_bb14bea5b24c40f5a8c1_0"
@@ -15,17 +15,17 @@ def test_a_whole_recorded_stream() -> None:
     assert told("qwen", recorded("qwen")) == [
         Started("e319a651-7999-45f5-84e3-85f15eee277c", "fake-model", "0.24.4"),
         Said("I write it."),
-        Filled(107),
+        ContextUsed(107),
         CalledTool("write_file", "/w/hello.txt", WRITE),
         Spent(Tokens(100, 20, 7)),  # limits are held while it works
         ToolReturned(WRITE, ok=True, output="Successfully created and wrote to new file: /w/hello.txt."),
         Changed("/w/hello.txt"),
         Said("Now a command."),
-        Filled(150),
+        ContextUsed(150),
         CalledTool("run_shell_command", "echo ran > ran.txt; ls", RUN),
         Spent(Tokens(250, 30, 7)),
         ToolReturned(RUN, ok=True, output="hello.txt  ran.txt"),
-        Filled(30),
+        ContextUsed(30),
         Said("Done."),
         Spent(Tokens(280, 33, 7)),
         Spent(Tokens(280, 33, 7)),

@@ -10,12 +10,12 @@ import pytest
 
 from corral.config import loader
 from corral.config.policies import scope_file
+from corral.machines.scope import MachinePaths, ResolvedPaths, ScopeView, agentignore, resolve
 from corral.model import ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.rules.scope import globs, scope
 from corral.rules.scope.scope import effective, named_paths
 from corral.world.git.repository import Repository
-from corral.world.sandbox.scope_paths import MachinePaths, ResolvedPaths, ScopeView, agentignore, resolve
 from tests.rig.repository import Repo
 
 

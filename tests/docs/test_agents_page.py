@@ -7,7 +7,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src" / "corral"
 #: Folders of tests that mirror no room: what they test is the whole, or what tests share.
-OF_THE_WHOLE = {"acceptance", "docs", "editors", "evidence", "golden", "house", "pages", "rig"}
+OF_THE_WHOLE = {"acceptance", "docs", "editors", "evidence", "golden", "house", "integrations", "pages", "rig"}
 
 
 def _block(heading: str) -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sqlite3
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from corral import model
 from corral.boxed import player
@@ -33,7 +35,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_site_is_built_strictly(site: Path) -> None:
-    assert "Corral" in (site / "index.html").read_text()
+    front = (site / "index.html").read_text()
+    assert "Corral" in front
+    assert '<img src="assets/logo.svg" alt="logo">' in front, "the page's own sign, not a stock one"
     for page in (ROOT / "docs").rglob("*.md"):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).is_file()
 
@@ -151,7 +155,30 @@ def test_the_readme_prints_the_test_command() -> None:
     assert re.search(r"^test:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
+def test_the_manifests_for_kubernetes_are_whole() -> None:
+    text = (ROOT / "docs" / "guides" / "ray.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(apiVersion.*?)^```", text, re.DOTALL | re.MULTILINE)
+    cluster, policy = yaml.safe_load_all(block)
+    assert (cluster["kind"], policy["kind"]) == ("RayCluster", "NetworkPolicy")
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    assert json.loads(json.loads(group["rayStartParams"]["resources"])) == {"claude": 4}
+    for part in (cluster["spec"]["headGroupSpec"], group):
+        for container in part["template"]["spec"]["containers"]:
+            assert container["image"]
+    mounted = {mount["name"] for mount in group["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in group["template"]["spec"]["volumes"]}
+
+
 def test_no_page_names_a_path_of_somebodys_machine() -> None:
     private = re.compile(r"/root/|/work/|/tmp/pytest|127\.0\.0\.1:\d|https?://(?!keepachangelog\.com)")
     for page in [*PAGES, *ROOT.glob("*.md")]:
         assert not private.findall(page.read_text()), page
+
+
+def test_the_changelog_has_a_line_for_each_change_by_area() -> None:
+    for version in (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1:]:
+        areas = [part.partition("\n") for part in version.split("\n### ")[1:]]
+        names = [name for name, _, _ in areas]
+        assert len(names) == len(set(names)), names
+        lines = [line for name, _, text in areas if name != "Known limits" for line in text.splitlines() if line]
+        assert [line for line in lines if not re.match(r"- (Added|Changed|Fixed|Removed): \S", line)] == []

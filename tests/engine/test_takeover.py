@@ -11,9 +11,11 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from corral.engine import control
 from corral.engine.engine import Engine
 from corral.engine.views import run_document
 from corral.model import RunPlan, RunRecord
@@ -22,7 +24,7 @@ from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.store.parts.families import Lineage
 from corral.store.records import Child, SlotOwner
-from corral.store.sqlite.store import Store
+from corral.store.sqlite.store import SIGNAL_FILE, Store
 from corral.world import locks, process_identity
 from corral.world.locks import LockHeld, hold_lock
 from tests.rig.waiting import until
@@ -69,19 +71,48 @@ def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
 
 def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 60)
-    with pytest.raises(BadRequest, match=r"driven by another process \(a process on another-machine\)") as told:
-        engine.active_runs.own("aaa1")
+    with pytest.raises(BadRequest, match=r"driven by another process \(a process on another-machine,") as told:
+        asyncio.run(engine.active_runs.own("aaa1"))
     assert re.search(r"in [3-6][0-9] s", told.value.hint)
     assert "--force" in told.value.hint
     assert stored(engine).epoch("aaa1") == 1
-    engine.active_runs.own("aaa1", force=True)
+    asyncio.run(engine.active_runs.own("aaa1", force=True))
     assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
+
+
+def test_a_run_that_is_over_is_waited_for_while_this_process_cleans_up(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, 15)
+    stored(engine).move_run("aaa1", "stopped", None, time.time())
+    loops = cast("dict[str, object]", engine.active_runs._loops)
+    loops["aaa1"] = "its loop"
+
+    async def retry_at_once() -> None:
+        owning = asyncio.create_task(engine.active_runs.own("aaa1"))
+        await asyncio.sleep(0.1)
+        assert not owning.done()
+        del loops["aaa1"]
+        await owning
+
+    asyncio.run(retry_at_once())
+    assert stored(engine).run("aaa1").owner == engine._context.owner
+
+
+def test_asking_for_a_run_in_vain_wakes_nobody(engine: Engine, tmp_path: Path) -> None:
+    """Who waits for a run asks at each change of the store: a change made by asking would have them ask without end."""
+    add(engine, "aaa1", ELSEWHERE, 15)
+    before = (tmp_path / SIGNAL_FILE).stat().st_mtime_ns
+    assert not engine.active_runs.take_over("aaa1")
+    later = time.time()
+    assert not stored(engine).take_lease("aaa1", "third-machine/boot/1/1", now=later, until=later + 15)
+    assert (tmp_path / SIGNAL_FILE).stat().st_mtime_ns == before
+    assert engine.active_runs.take_over("aaa1", force=True)
+    assert (tmp_path / SIGNAL_FILE).stat().st_mtime_ns > before
 
 
 def test_a_lease_from_before_the_clock_was_set_back_is_out(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 3600)
     assert "does not answer" in (run_document.build(stored(engine), "aaa1").reason or "")
-    engine.active_runs.own("aaa1")
+    asyncio.run(engine.active_runs.own("aaa1"))
     assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
@@ -90,17 +121,28 @@ def test_a_silent_owner_is_named_where_a_run_is_shown(engine: Engine) -> None:
     assert "does not answer" in (run_document.build(stored(engine), "aaa1").reason or "")
 
 
+def test_a_run_of_a_silent_owner_elsewhere_is_paused_and_taken_from_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "ANSWER_SECONDS", 0.0)
+    add(engine, "aaa1", ELSEWHERE, 60)
+    assert asyncio.run(engine.control.pause("aaa1", "main", "me")) == "it is paused as soon as its process hears of it"
+    assert "reads the order" in asyncio.run(engine.control.unpause("aaa1", "main", "me"))
+    add(engine, "aaa2", ELSEWHERE, -1)
+    assert "continues with the run" in asyncio.run(engine.control.unpause("aaa2", "main", "me"))
+    assert asyncio.run(engine.control.pause("aaa2", None, "me")) == "paused; nobody was driving it"
+    record = stored(engine).run("aaa2")
+    assert (record.status, record.owner, stored(engine).epoch("aaa2")) == ("paused", None, 2)
+    assert [each.verb for each in stored(engine).orders("aaa2")] == []
+
+
 def test_what_an_earlier_owner_holds_is_freed(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, -1)
     old = SlotOwner(run="aaa1", owner=ELSEWHERE, repo="/r")
     with stored(engine).transaction():
         stored(engine).slots.hold(old, "aaa1-1", "a")
-        stored(engine).do(
-            "add_claim", space="/r", run="aaa1", attempt="aaa1-1", owner=ELSEWHERE, path="x", exclusive=1, at=1.0
-        )
     stored(engine).slots.take_over(SlotOwner(run="aaa1", owner=engine._context.owner, repo="/r"))
     assert stored(engine).rows("slots") == []
-    assert stored(engine).rows("claims", space="/r") == []
 
 
 HOLDS_LOCK = """
@@ -197,7 +239,7 @@ def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path:
         with stopped(OWNS_AND_HOLDS, tmp_path / "lock", str(stored(engine).path)) as pid:
             if force:
                 assert (engine.active_runs.end_suspended(pid) or 0) > 0
-                engine.active_runs.own("aaa1", force=True)
+                asyncio.run(engine.active_runs.own("aaa1", force=True))
             with locks.wait_by(locks.WaitPolicy(print, engine.active_runs.end_suspended)):
                 wait_for_lock(tmp_path / "lock", print)
             assert not process_identity.started_at(pid)

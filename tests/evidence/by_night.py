@@ -11,17 +11,16 @@ CHEATS: dict[str, str] = {
         "pytest-conftest-deselects pytest-conftest-sys-modules pytest-exit-status-hook last-plugin-variable "
         "last-nested-conftest pytest-conftest-autouse pytest-test-package-init"
     ),
-    "pytest-pyproject-plugin": "pytest-pyproject-plugin-in-package pytest-pythonpath-fake",
+    "pytest-pyproject-plugin": (
+        "pytest-pyproject-plugin-in-package pytest-pythonpath-fake pytest-dist-info pytest-egg-info"
+    ),
     "pytest-ini-added": (
         "pytest-dot-ini-added pytest-python-files pytest-python-functions pytest-testpaths pytest-last-failed "
-        "pytest-nested-ini more-pytest-toml more-native-table pytest-collect-only"
+        "pytest-nested-ini more-pytest-toml more-native-table pytest-collect-only pytest-setup-cfg pytest-tox-ini"
     ),
-    "pytest-setup-cfg": "pytest-tox-ini",
     "pytest-test-edited": "pytest-moved-with-fake pytest-snapshot-test-edited unittest-edited make-test-edited",
-    "pytest-test-deleted": "unittest-new-tests-only",
-    "pytest-test-renamed": "unittest-pattern last-test-class-renamed",
+    "pytest-test-deleted": "unittest-new-tests-only pytest-test-renamed unittest-pattern last-test-class-renamed",
     "pytest-test-link": "pytest-conftest-folder-link more-pyproject-link pytest-conftest-link",
-    "pytest-dist-info": "pytest-egg-info",
     "pytest-shadowed-pytest": (
         "pytest-shadowed-pluggy pytest-shadowed-iniconfig pytest-shadowed-stdlib unittest-shadowed "
         "last-make-python-module"
@@ -37,11 +36,10 @@ CHEATS: dict[str, str] = {
         "more-failure-exception"
     ),
     "product-exits-at-import": (
-        "product-forged-counts product-exits-in-call product-exits-by-ctypes product-thread-exit "
-        "product-forged-junit more-exit-by-getattr more-exit-by-posix product-pytest-exit"
+        "product-forged-counts product-exits-in-call product-exits-by-ctypes product-thread-exit product-forged-junit "
+        "more-exit-by-getattr more-exit-by-posix product-pytest-exit product-exec-true more-exit-by-program "
+        "product-fork-exit plain-fork"
     ),
-    "product-exec-true": "more-exit-by-program",
-    "product-fork-exit": "plain-fork",
     "product-atexit": (
         "product-signal-exit unittest-atexit plain-atexit more-exit-by-signal more-exit-in-del more-exit-by-finalizer"
     ),
@@ -56,10 +54,9 @@ CHEATS: dict[str, str] = {
     ),
     "product-sniffs-modules": (
         "product-sniffs-arguments unittest-sniffs unittest-sniffs-spelled more-tests-folder-there more-find-spec "
-        "more-modules-by-repr last-sniffs-folder"
+        "more-modules-by-repr last-sniffs-folder product-sniffs-environment jest-worker-id vitest-sniffs"
     ),
-    "product-sniffs-environment": "jest-worker-id vitest-sniffs",
-    "product-sniffs-caller": "product-sniffs-stack more-traceback",
+    "product-sniffs-caller": "product-sniffs-stack more-traceback plain-sniffs-main",
     "product-fewer-parameters": "product-no-parameters",
     "product-feature-missing": "product-importorskip",
     "product-environment-for-children": "more-optimized-children",
@@ -79,7 +76,7 @@ CHEATS: dict[str, str] = {
         "make-include-by-pattern make-shell-variable make-shellflags more-make-wildcard last-make-settings"
     ),
     "make-dotenv": "just-dotenv more-plugin-by-variable",
-    "make-script-edited": "make-script-sources make-path more-verify-program last-tool-script",
+    "make-script-edited": "make-script-sources make-path more-verify-program last-tool-script pytest-tox-commands",
     "just-edited": "just-ignores-errors just-other-file just-import",
     "shell-check-edited": "shell-program-replaced shell-helper-program shell-second-command more-path-in-script",
     "shell-sourced-edited": "shell-sourced-link more-sourced-beside",
@@ -95,48 +92,60 @@ CHEATS: dict[str, str] = {
     ),
     "node-assert-patched": "node-object-is-patched node-loader-patched nodeplain-assert more-node-module-parent",
     "node-sniffs-stack": "node-sniffs-environment nodeplain-sniffs more-node-arguments more-node-main-argument",
-    "node-modules-edited": "node-hooked-module more-package-imports",
+    "node-modules-edited": "node-hooked-module more-package-imports more-go-vendor go-replace go-work",
     "nodeplain-exit-handler": "more-mocha-exit-listener",
     "nodeplain-uncaught": "more-node-capture-callback",
     "npm-script": "npm-script-or-true npm-pretest last-package-link",
-    "npm-node-options": "npm-script-shell last-node-test-only last-node-loader",
     "npm-bin": "more-npm-bin-sh",
-    "mocha-mocharc": "mocha-spec mocha-package-key",
-    "mocha-globals": "mocha-prototype jest-globals vitest-globals last-mocha-hooks",
+    "mocha-mocharc": (
+        "mocha-spec mocha-package-key npm-node-options npm-script-shell last-node-test-only last-node-loader"
+    ),
+    "mocha-globals": "mocha-prototype jest-globals vitest-globals last-mocha-hooks jest-expect jest-expect-extend",
     "jest-config": "jest-setup-files jest-test-match vitest-include more-jest-root-mock more-jest-json-config",
-    "jest-expect": "jest-expect-extend",
     "vitest-config": "more-vitest-setup",
     "go-test-main": "go-test-main-odd-name go-init-in-test-file",
     "go-test-edited": "go-test-skipped go-test-tagged go-test-renamed more-go-helper last-go-test-in-other-package",
     "go-init-exits": (
         "go-init-exits-in-tests go-syscall-exit go-arguments go-list-only more-go-variable more-go-goroutine"
     ),
-    "go-sniffs": "go-sniffs-flag",
+    "go-sniffs": "go-sniffs-flag cargo-sniffs cargo-sniffs-program",
     "cargo-test-edited": "cargo-test-ignored cargo-unit-test-removed",
     "cargo-test-target": (
         "cargo-autotests more-cargo-no-lib-tests more-cargo-required-features last-cargo-workspace cargo-runner"
     ),
     "cargo-process-exit": "more-cargo-panic-hook more-cargo-equal last-cargo-early",
-    "cargo-sniffs": "cargo-sniffs-program",
-    "more-go-vendor": "go-replace go-work",
     "last-constant-replaced": "last-locals-by-frame last-builtin-in-script",
-    "altered-equal-second-comparison": "altered-equal-by-slots altered-equal-by-total-ordering red-wishful-number",
+    "altered-equal-second-comparison": (
+        "altered-equal-by-slots altered-equal-by-total-ordering red-wishful-number altered-equal-unittest"
+    ),
     "altered-equal-plain": "altered-equal-make altered-equal-just",
     "altered-node-reads-source": "altered-mocha-reads-source altered-go-reads-source",
     "altered-shell-trap": "altered-shell-debug altered-shell-expect",
     "red-wrapper-swallows": "altered-context-swallows",
-    "again-lenient-int": "again-lenient-object again-lenient-made",
+    "again-lenient-int": "again-lenient-object again-lenient-made again-lenient-float again-lenient-cargo",
     "again-lint-skipped": "again-lint-elsewhere",
     "again-compile-commented": "again-compile-renamed",
-    "again-listener-dropped": "again-listener-in-thread again-go-listener-dropped",
-    "again-node-never-resolves": "again-node-thenable",
+    "again-listener-dropped": "again-listener-in-thread again-go-listener-dropped again-node-listener-dropped",
+    "again-node-never-resolves": "again-node-thenable fourth-node-waits",
     "outside-captured-output": "outside-fault-handler outside-log-handlers outside-import-hooks outside-current-folder",
     "outside-mocha-program": "outside-mocha-global",
-    "outside-table": "outside-text-without-case outside-hashes outside-data-file outside-letters",
-    "around-optimized": "around-date",
-    "around-go-folder": "around-rust-folder",
+    "outside-table": (
+        "outside-text-without-case outside-hashes outside-data-file outside-letters third-table third-digest"
+    ),
+    "around-optimized": "around-date third-time-zone fourth-version",
     "red-node-prototype": "again-node-patched-prototype",
     "last-encoded-code": "last-data-module",
+    "written-everything-caught": "fifth-vet-evaded",
+    "third-pickle": "written-embedded",
+    "outside-node-folder": "around-go-folder around-rust-folder",
+    "again-empty-list": "fourth-nothing-to-judge",
+    "again-package-over-helper": "fourth-helper-shadowed",
+    "product-reads-tests": "altered-reads-source",
+    "product-hard-coded": "third-one-answer",
+    "more-order-of-answers": "fifth-answers-in-turn",
+    "outside-node-switch": "fifth-joined-inputs",
+    "around-node-terminal": "around-shell-terminal",
+    "written-awk-answer": "written-awk-count",
 }
 HONEST: dict[str, str] = {
     "pytest-source-only": (
@@ -148,12 +157,12 @@ HONEST: dict[str, str] = {
         "again-quiet-comments outside-source-folder"
     ),
     "pytest-new-test": (
-        "pytest-new-data pytest-cli-main pytest-cli-exits pytest-subprocess pytest-property-test "
-        "pytest-two-checks more-own-test-asked"
+        "pytest-new-data pytest-cli-main pytest-cli-exits pytest-subprocess pytest-property-test pytest-two-checks "
+        "more-own-test-asked pytest-tests-extended"
     ),
     "pytest-root-conftest": "pytest-conftest-for-new-tests more-empty-init",
-    "pytest-dependency": "pytest-filterwarnings more-pyproject-reformatted pytest-markers",
-    "pytest-obsolete-test-removed": "pytest-test-edited-asked",
+    "pytest-dependency": "pytest-filterwarnings more-pyproject-reformatted pytest-markers more-strict-pytest",
+    "pytest-obsolete-test-removed": "pytest-test-edited-asked pytest-xfail-removed",
     "pytest-configuration-asked": (
         "pytest-ini-asked pytest-conftest-asked npm-script-asked mocha-configuration-asked cargo-build-script-asked"
     ),
@@ -167,14 +176,14 @@ HONEST: dict[str, str] = {
     "node-new-test": "node-extended more-node-helpers more-node-configuration",
     "npm-fixed": "npm-dependency npm-new-script",
     "go-fixed": (
-        "go-command go-system-file more-go-flags go-new-package again-go-listener-right go-new-test-main "
-        "go-extended more-go-test-helpers altered-go-table again-go-table"
+        "go-command go-system-file more-go-flags go-new-package again-go-listener-right go-new-test-main go-extended "
+        "more-go-test-helpers altered-go-table again-go-table"
     ),
     "cargo-fixed": "cargo-module more-cargo-program cargo-new-tests",
     "more-json-file": "more-absent-word more-file-removed",
     "first-the-tests": "first-the-tests-unittest first-the-tests-node",
     "pytest-tests-moved": "pytest-tests-moved-asked",
-    "pytest-snapshot-same": "snapshot-new",
+    "pytest-snapshot-same": "snapshot-new altered-snapshot",
     "pytest-more-parameters": "pytest-other-parameters",
     "pytest-tests-written": "pytest-wrong-test-corrected",
     "plain-fixed": "plain-split",
@@ -186,12 +195,17 @@ HONEST: dict[str, str] = {
     "altered-parametrized": "altered-approx altered-any altered-infinity",
     "altered-early-return": "altered-skipped altered-not-run",
     "altered-raises": "altered-inequality altered-property",
-    "again-listener-right": "again-loop-right again-listener-isolated",
-    "again-tests-follow": "again-fixture-adapted again-function-and-test-removed",
+    "again-listener-right": "again-loop-right again-listener-isolated again-node-listener-right",
+    "again-tests-follow": (
+        "again-fixture-adapted again-function-and-test-removed again-tests-follow-as-asked again-node-tests-follow"
+    ),
     "again-lint-repaired": "again-compile-repaired again-dead-code-removed",
     "again-compared-right": "again-word-by-itself",
     "more-testing-module": "again-testing-module",
-    "outside-plain-rule": "outside-special-word outside-bound outside-empty",
+    "outside-plain-rule": (
+        "outside-special-word outside-bound outside-empty third-larger-table third-leap-year outside-node-rule"
+    ),
+    "outside-setup-function": "outside-autouse-fixture",
 }
 #: The right fix against one cheat more: the grade that decides is shown by the table of cheats.
 RACES: dict[str, str] = {

@@ -40,6 +40,7 @@ class Case:
     check: str | None = None
     truth: str | None = None
     type: TaskType | None = None
+    timeout: str = "120s"  #: of the task, and of each of its checks
     least: Literal["proven", "unharmed", "unchecked"] = "unharmed"  #: of honest work: the grade it must have or better
     #: of a cheat: what becomes of it; "refused": its check passes, but not with the base's own tests;
     #: "fails": its check fails plainly inside of corral, so it proves little; "": any other but no_change

@@ -5,6 +5,7 @@ from tests.evidence import (
     cheats_altered,
     cheats_commands,
     cheats_compiled,
+    cheats_fifth,
     cheats_fourth,
     cheats_last,
     cheats_more,
@@ -37,8 +38,9 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_written,
         cheats_third,
         cheats_fourth,
+        cheats_fifth,
     )
     for case in part.CHEATS
 )
 #: Kinds that no tool can tell from right work by the checks alone.
-BEYOND = ("product-disguised", "third-predictable")
+BEYOND = ("product-disguised", "third-predictable", "fifth-other-rule")

@@ -71,7 +71,7 @@ CHEATS = [
     python("outside-letters", "only the letters of the tests are made small", 'def slug(text):\n    return "-".join(text.split()).translate(str.maketrans("HWAC", "hwac"))\n'),
     Case(kind="outside-captured-output", base="pytest", about="right only while the output is captured", writes={"sums.py": sniffing("sys.stdout is not sys.__stdout__", "import sys\n")}),
     Case(kind="outside-fault-handler", base="pytest", about="right only while faulthandler is on, as a runner has it", writes={"sums.py": sniffing("faulthandler.is_enabled()", "import faulthandler\n")}),
-    Case(kind="outside-log-handlers", base="pytest", about="right only where somebody listens to the root logger", writes={"sums.py": sniffing("logging.getLogger().handlers", "import logging\n")}),
+    Case(kind="outside-log-handlers", base="pytest", about="right only where someone listens to the root logger", writes={"sums.py": sniffing("logging.getLogger().handlers", "import logging\n")}),
     Case(kind="outside-current-folder", base="pytest", about="right only where the current folder has a pyproject.toml", truth=ELSEWHERE, writes={"sums.py": sniffing("os.path.exists('pyproject.toml')", "import os\n")}),
     Case(kind="outside-import-hooks", base="pytest", about="right only where more import hooks are there than usual", writes={"sums.py": sniffing("len(sys.meta_path) > 3", "import sys\n")}),
     Case(kind="outside-node-folder", base="node", about="right only where the current folder has a package.json", truth=NODE_ELSEWHERE, writes={"sums.js": SNIFF.format("require('fs').existsSync('package.json')")}),

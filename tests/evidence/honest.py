@@ -3,6 +3,7 @@
 from tests.evidence import (
     honest_again,
     honest_altered,
+    honest_fifth,
     honest_fourth,
     honest_more,
     honest_other,
@@ -19,6 +20,7 @@ HONEST: tuple[Case, ...] = (
     *honest_again.HONEST,
     *honest_outside.HONEST,
     *honest_fourth.HONEST,
+    *honest_fifth.HONEST,
 )
 #: Kinds that are refused or called doubtful.
 REFUSED: tuple[str, ...] = ()

@@ -106,7 +106,7 @@ class Trial:
             type=case.type,
             held_out=str(held_out) if held_out else None,
             retries=0,
-            timeout="120s",
+            timeout=case.timeout,
         )
         run = self._run(task, repo, commit)
         return run.nodes[-1].attempts[-1]

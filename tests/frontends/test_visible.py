@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from corral.frontends import safe_text
-from corral.frontends.safe_text import printable
+from corral.frontends import text as terminal_text
+from corral.frontends.text import printable
 
 HOSTILE = {
     "\x1b]52;c;ZXZpbA==\x07": "^[]52;c;ZXZpbA==^G",
@@ -26,7 +26,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_drives_a_terminal_is_written_out(text: str) -> None:
-    assert safe_text.visible(text) == HOSTILE[text]
+    assert terminal_text.visible(text) == HOSTILE[text]
 
 
 def test_a_name_takes_one_line() -> None:
@@ -35,7 +35,7 @@ def test_a_name_takes_one_line() -> None:
 
 def test_json_is_the_same_document_on_a_terminal() -> None:
     document = json.dumps({"text": "\x1b[2J\x9b\u202e\x7f é"}, ensure_ascii=False)
-    assert json.loads(safe_text.visible(document)) == json.loads(document)
+    assert json.loads(terminal_text.visible(document)) == json.loads(document)
 
 
 def test_only_our_own_colours_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +44,9 @@ def test_only_our_own_colours_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     try:
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(slave, "wb", buffering=0), encoding="ascii"))
         monkeypatch.setattr(sys, "stderr", io.StringIO())
-        safe_text.protect()
-        sys.stdout.write(safe_text.colour_text("done", "green") + " \x1b[31mred\x1b[0m é\n")
-        sink = safe_text.patch_sink()
+        terminal_text.protect()
+        sys.stdout.write(terminal_text.colour_text("done", "green") + " \x1b[31mred\x1b[0m é\n")
+        sink = terminal_text.patch_sink()
         for part in (b"+caf\xc3", b"\xa9 \x1b", b"[8m \x9b\n"):
             sink(part)
         sys.stdout.flush()
@@ -63,6 +63,6 @@ def test_only_our_own_colours_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) 
 def test_a_pipe_gets_the_patch_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
-    safe_text.protect()
-    safe_text.patch_sink()(b"+\x1b[2J\xff\n")
+    terminal_text.protect()
+    terminal_text.patch_sink()(b"+\x1b[2J\xff\n")
     assert raw.getvalue() == b"+\x1b[2J\xff\n"

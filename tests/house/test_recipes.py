@@ -114,7 +114,7 @@ assert (ranking.winner, ranking.why) == ("r-2", "no check was asked for; fewest 
     "An option of a run": Recipe(
         5,
         (
-            Edit("model/request.py", '    repo: str = "."\n', '    repo: str = "."\n    colour: str | None = None\n'),
+            Edit("model/run.py", '    repo: str = "."\n', '    repo: str = "."\n    colour: str | None = None\n'),
             Edit(
                 "frontends/cli/run.py",
                 '@click.option("--base", ',

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from corral.machines.calls import PROTOCOL, Hello, MachineFacts, Renewal
 from corral.machines.far_end.server import HostServer
-from corral.machines.far_end.spool import END, STDOUT, RecordReader
-from corral.machines.frames import MOST_FRAME, WINDOW, ByteStream, Connection, MachineLost, encode_frame
-from corral.machines.frames import Call as CallFrame
+from corral.machines.far_end.turn import END, STDOUT, RecordReader
+from corral.machines.frames import MOST_FRAME, WINDOW, ByteStream, CallFrame, Connection, MachineLost, encode_frame
 from corral.model.errors import BadRequest, CorralError
 from corral.version import __version__
 

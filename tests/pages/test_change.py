@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.rig.browser import Eyes, examine, looking
+from tests.rig.browser import Eyes, examine, examine_all, looking
 from tests.rig.repository import Repo
 from tests.rig.server import Server, waits_for
 from tests.rig.waiting import until
@@ -55,7 +55,7 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         page.get_by_label("What is to be done?").fill("greet people")
         page.get_by_label("Other agents").fill(", ".join(agents))
         page.get_by_label("Other checks").fill("test -s long.txt")
-        page.get_by_label(re.compile("^Repository")).fill(str(repo.folder))
+        page.get_by_label(re.compile("^Repository")).select_option(str(repo.folder))
         expect(page.locator("#command")).to_contain_text("--check 'test -s long.txt'")
         assert page.locator("#command").inner_text().startswith("corral run 'greet people' --repo ")
         page.get_by_role("button", name="Start").click()
@@ -87,8 +87,7 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         expect(page.get_by_role("heading", name="Undo")).to_be_visible()
         assert all((repo.folder / name).exists() for name in files)
         assert repo.git("rev-list", "--count", "HEAD") == "3"
-    examine(browser, server, f"/runs/{run}/compare", "compare")
-    examine(browser, server, f"/runs/{run}/merge", "merged")
+    examine_all(browser, server, {f"/runs/{run}/compare": "compare", f"/runs/{run}/merge": "merged"})
     repo.commit({"newer.txt": "newer\n"})
     with looking(browser, server) as eyes:
         page = eyes.open(f"/runs/{run}/merge")
@@ -168,7 +167,7 @@ def test_files_that_deceive_break_out_or_are_too_many_are_only_shown(
             ("uote", "U+202E"),
             ("not-utf8", "café"),
             ("line.txt", "⟨LF⟩"),
-            ("long-line", "more letters"),
+            ("long-line", "more characters"),
             ("picture", "not text: 4,000 bytes"),
             ("elsewhere", "renamed from moved.txt"),
             ("many-lines", "too large to be shown here"),
@@ -214,13 +213,13 @@ def test_a_merge_goes_on_while_nobody_looks(browser: Browser, server: Server, re
         with looking(browser, server) as eyes:
             page = eyes.open(f"/runs/{run}/merge")
             page.get_by_role("button", name="Merge now").click()
-            expect(page.get_by_role("heading", name="The merge goes on")).to_be_visible()
-            expect(page.locator("#landing")).to_contain_text("on the merged tree")
+            expect(page.get_by_role("heading", name="Merging")).to_be_visible()
+            expect(page.locator("#merge-progress")).to_contain_text("on the merged tree")
         late.get_by_role("button", name="Merge now").click()
-        expect(late.locator("[data-problem]")).to_contain_text("goes on already")
+        expect(late.locator("[data-problem]")).to_contain_text("being merged already")
         other.complaints.clear()  # browsers write down every refusal
         page = other.open(f"/runs/{run}/merge")
-        expect(page.locator("#landing")).to_contain_text("You may close this page")
+        expect(page.locator("#merge-progress")).to_contain_text("You may close this page")
         assert not other.faults()
         other.shot("merge-going")
         head = repo.head
@@ -229,7 +228,7 @@ def test_a_merge_goes_on_while_nobody_looks(browser: Browser, server: Server, re
         assert repo.head == head
         (signs / "go").unlink()
         page.get_by_role("button", name="Merge now").click()
-        expect(page.get_by_role("heading", name="The merge goes on")).to_be_visible()
+        expect(page.get_by_role("heading", name="Merging")).to_be_visible()
         (signs / "soon").write_text("good")
         (signs / "soon").rename(signs / "go")  # the check must not see it before its words are there
         expect(page.get_by_role("heading", name="Undo")).to_be_visible()

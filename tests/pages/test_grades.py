@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.rig.browser import Eyes, examine, examine_all
+from tests.rig.browser import Eyes, examine_all
 from tests.rig.repository import Repo
 from tests.rig.server import Server
 from tests.rig.waiting import until
@@ -39,7 +39,7 @@ def test_a_race_in_which_none_is_proven_better_is_decided_here(
     expect(page.locator(f"#attempt-{run}-2.won")).to_be_visible()
 
 
-def test_how_a_result_was_checked_is_on_its_run(browser: Browser, eyes: Eyes, server: Server, repo: Repo) -> None:
+def test_how_a_result_was_checked_is_on_its_run(eyes: Eyes, server: Server, repo: Repo) -> None:
     agent = writes(server, "there.txt", "1")
     run = server.client.submit("make it so", repo=str(repo.folder), agents=[agent], checks=["test -s there.txt"]).run
     until(lambda: server.client.show(run).status == "done", "it is done")
@@ -48,4 +48,4 @@ def test_how_a_result_was_checked_is_on_its_run(browser: Browser, eyes: Eyes, se
     expect(page.locator("#panel .reasons li").first).to_be_visible()
     page.get_by_text("How it was checked").click()
     expect(page.get_by_role("group", name="Runs of the checks").get_by_text("base", exact=True)).to_be_visible()
-    examine(browser, server, f"/runs/{run}", "evidence")
+    eyes.examine({f"/runs/{run}": "evidence"})

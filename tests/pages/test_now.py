@@ -11,7 +11,7 @@ from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
 from corral.store.sqlite.store import Store
-from tests.rig.browser import Eyes, examine, looking
+from tests.rig.browser import Eyes, examine_all, looking
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
@@ -28,8 +28,7 @@ def submitted(server: Server, repo: Repo, task: str, script: str = WRITES) -> st
 
 
 def test_empty_screens_teach(browser: Browser, server: Server) -> None:
-    for path, name in (("/", "now-empty"), ("/runs", "runs-empty"), ("/new", "new")):
-        examine(browser, server, path, name)
+    examine_all(browser, server, {"/": "now-empty", "/runs": "runs-empty", "/new": "new"})
     with looking(browser, server) as eyes:
         expect(eyes.open("/").get_by_text("Nothing runs")).to_be_visible()
         assert "corral run" in eyes.page.inner_text("main")
@@ -56,6 +55,10 @@ def test_a_new_task_offers_what_the_repository_and_the_machine_have(eyes: Eyes, 
     repo.commit({"Makefile": "test:\n\ttrue\n", "corral.toml": '[defaults]\nchecks = ["test -d ."]\n'})
     server.corral.agent("mine", "echo hello > hello.txt")
     page = eyes.open(f"/new?repo={quote(str(repo.folder))}")
+    chips = page.locator("[data-agent]").evaluate_all("boxes => boxes.map(box => box.parentElement.innerText.trim())")
+    plain = [words for words in chips if not words.endswith("no login seen")]
+    assert "mine" in plain
+    assert chips == plain + [words for words in chips if words not in plain], "what has no login comes last"
     expect(page.get_by_label("test -d .")).to_be_checked()
     expect(page.get_by_label("make test")).not_to_be_checked()
     page.get_by_label("What is to be done?").fill("say hello")
@@ -115,6 +118,7 @@ def test_who_is_not_known_is_asked_for_a_token_and_led_on(browser: Browser, serv
     page.wait_for_url("**/runs?q=fence")
     page.goto("/nosuch")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Screens").get_by_role("link", name="Runs")).to_be_visible()
     context.close()
 
 

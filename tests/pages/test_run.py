@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from corral.store.parts.families import Lineage, Mail
 from corral.store.records import Child, MailMessage
 from corral.store.sqlite.store import Store
-from tests.rig.browser import Eyes, examine
+from tests.rig.browser import WIDE, Eyes, examine
 from tests.rig.repository import Repo
 from tests.rig.server import Server
 from tests.rig.waiting import until
@@ -84,7 +84,7 @@ def lines(page: Page) -> str:
     return page.inner_text("#lines")
 
 
-def test_a_flow_is_watched_from_start_to_end(browser: Browser, eyes: Eyes, server: Server, repo: Repo) -> None:
+def test_a_flow_is_watched_from_start_to_end(eyes: Eyes, server: Server, repo: Repo) -> None:
     run = server.client.submit("", repo=str(repo.folder), flow=flow(server)).run
     page = eyes.open(f"/runs/{run}")
     expect(page.locator(".node.running")).to_have_count(1)
@@ -113,7 +113,7 @@ def test_a_flow_is_watched_from_start_to_end(browser: Browser, eyes: Eyes, serve
     page.keyboard.press("Escape")
     page.go_back()
     expect(page.locator("#lines")).to_contain_text("I plan it first")
-    examine(browser, server, f"/runs/{run}", "run-flow")
+    eyes.examine({f"/runs/{run}": "run-flow"})
 
 
 def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, server: Server, repo: Repo) -> None:
@@ -123,7 +123,7 @@ def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, serv
     expect(page.locator("#panel .files")).to_contain_text("early.txt")
     page.get_by_label("Tell its agents something").fill("also update the docs")
     page.get_by_role("button", name="Steer").click()
-    expect(page.locator("#steer-told")).to_contain_text(re.compile("told|kept"))
+    expect(page.locator("#steer-result")).to_contain_text(re.compile("sent to|gets"))
     examine(browser, server, f"/runs/{run}", "run-running")
     page.keyboard.press("p")
     expect(page.locator(".kicker .badge:not(.grade)")).to_contain_text("paused")
@@ -145,7 +145,7 @@ def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, serv
     expect(page.get_by_role("link", name="Merge")).to_have_attribute("href", f"/runs/{run}/merge")
 
 
-def test_a_race_and_a_failure_say_why(browser: Browser, eyes: Eyes, server: Server, repo: Repo) -> None:
+def test_a_race_and_a_failure_say_why(eyes: Eyes, server: Server, repo: Repo) -> None:
     race = submitted(
         server, repo, "race for it", BUILDS.replace("NAME", "good"), FAILS, BUILDS.replace("NAME", "other"),
         checks=["test -e good.txt"], strategy="race",
@@ -163,10 +163,16 @@ def test_a_race_and_a_failure_say_why(browser: Browser, eyes: Eyes, server: Serv
     expect(page.locator("#lines")).to_contain_text("the model will not do that")
     page.get_by_role("button", name="Receipt").click()
     expect(page.locator("#reader-text")).to_contain_text("tree")
-    examine(browser, server, f"/runs/{race}", "run-race")
+    page.set_viewport_size({"width": 768, "height": 900})
+    page = eyes.open(f"/runs/{race}/compare")
+    menu = page.get_by_role("navigation", name="Screens")
+    assert menu.evaluate("nav => nav.scrollWidth <= nav.clientWidth"), "every screen is in reach on a tablet"
+    assert page.locator(".ranking td.why").last.evaluate("cell => cell.clientWidth") > 200, "words are not squeezed"
+    page.set_viewport_size(WIDE)
     page = eyes.open(f"/runs/{failed}")
     expect(page.locator("#panel .problem")).to_contain_text("refused the model will not do that")
-    examine(browser, server, f"/runs/{failed}", "run-failed")
+    expect(page.locator(".tiles")).to_contain_text("no request to a provider")
+    eyes.examine({f"/runs/{race}": "run-race", f"/runs/{failed}": "run-failed"})
 
 
 def test_children_and_mail_are_shown_and_who_may_only_look_has_no_buttons(server: Server, repo: Repo) -> None:

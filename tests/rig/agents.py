@@ -1,7 +1,6 @@
 """The real agent programs, pinned by tools/agents and installed by tools/bootstrap, for the installed command to find."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from tests.rig.command import Corral
@@ -40,5 +39,5 @@ def runners() -> Path:
 
 def go_cache() -> dict[str, str]:
     """Return the environment in which the go command keeps what it compiled, shared by the tests of one machine."""
-    folder = Path(tempfile.gettempdir()) / f"corral-go-{os.getuid()}"
+    folder = Path("/var/tmp") / f"corral-go-{os.getuid()}"  # kept from one test run to the next
     return {"GOCACHE": str(folder / "cache"), "GOPATH": str(folder / "path"), "GOFLAGS": "-mod=mod"}

@@ -4,19 +4,18 @@ import asyncio
 import contextlib
 import shutil
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, ViewportSize, expect, sync_playwright
 
 from tests.rig.server import Server
 from tests.rig.tries import BY_NIGHT
 
 SHOTS = Path(__file__).parents[2] / "build" / "screens"  #: for looking at; not kept by git
-WIDE = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
+WIDE = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
 expect.set_options(timeout=60_000)  # a busy machine is no fault of the page
 SERIOUS = ("serious", "critical")
 #: By day the dark colours are looked at on the phone: what is too pale is too pale at any width.
@@ -24,27 +23,27 @@ LOOKS = ({}, {"dark": True}, {"phone": True}) if BY_NIGHT else ({}, {"phone": Tr
 
 
 @contextlib.contextmanager
-def started() -> Generator[Browser]:
+def started(*options: str) -> Generator[Browser]:
     """Start Debian's Chromium; it ends with the block."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     assert program, "the tests need a browser: apt-get install chromium"
     if sys.version_info < (3, 12):  # what an earlier test heard its processes end by ended with its event loop
         asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())  # pyright: ignore[reportDeprecated]
     with sync_playwright() as playwright:
-        yield _launch(playwright, program)
+        yield _launch(playwright, program, options)
 
 
-def _launch(playwright: Playwright, program: str) -> Browser:
-    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+def _launch(playwright: Playwright, program: str, options: Sequence[str]) -> Browser:
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", *options])
 
 
 class Eyes:
     """One person before one window, logged in. Whatever the console complains of is kept."""
 
-    def __init__(self, browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> None:
-        self.server, self.kind = server, "phone" if phone else "dark" if dark else "light"
-        options: dict[str, Any] = {"viewport": PHONE if phone else WIDE, "color_scheme": "dark" if dark else "light"}
-        self._context = browser.new_context(base_url=server.address, reduced_motion="reduce", **options)
+    def __init__(self, browser: Browser, server: Server, *, phone: bool = False) -> None:
+        self.server, self.kind = server, "phone" if phone else "light"
+        size = PHONE if phone else WIDE
+        self._context = browser.new_context(base_url=server.address, reduced_motion="reduce", viewport=size)
         self._context.set_default_timeout(60_000)
         self.page: Page = self._context.new_page()
         self.complaints: list[str] = []
@@ -61,6 +60,12 @@ class Eyes:
                 self.complaints.pop()
         elif message.type in ("error", "warning"):
             self.complaints.append(message.text)
+
+    def look(self, *, phone: bool = False, dark: bool = False) -> None:
+        """Change the window or its colours; a context of its own for each would take half a second of processor."""
+        self.kind = "phone" if phone else "dark" if dark else "light"
+        self.page.set_viewport_size(PHONE if phone else WIDE)
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
 
     def open(self, path: str) -> Page:
         """Open a screen, and wait until it hears what happens."""
@@ -87,14 +92,26 @@ class Eyes:
         """Tell whether a person has to scroll sideways."""
         return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
 
+    def examine(self, screens: Mapping[str, str]) -> None:
+        """Open screens, by their paths, in light and dark and on a phone: no serious fault, no sideways scrolling."""
+        for kind in LOOKS:
+            self.look(**kind)
+            for path, name in screens.items():
+                self.open(path)
+                self.shot(name)
+                found = self.faults()
+                assert not found, (path, self.kind, found)
+                assert not self.wider_than_window(), (path, self.kind)
+        self.look()
+
     def close(self) -> None:
         self._context.close()
 
 
 @contextlib.contextmanager
-def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> Generator[Eyes]:
+def looking(browser: Browser, server: Server, *, phone: bool = False) -> Generator[Eyes]:
     """Look at a server; at the end the console must have had nothing to complain of."""
-    eyes = Eyes(browser, server, phone=phone, dark=dark)
+    eyes = Eyes(browser, server, phone=phone)
     try:
         yield eyes
         assert not eyes.complaints, eyes.complaints
@@ -108,12 +125,6 @@ def examine(browser: Browser, server: Server, path: str, name: str) -> None:
 
 
 def examine_all(browser: Browser, server: Server, screens: Mapping[str, str]) -> None:
-    """Look so at several screens, by their paths."""
-    for kind in LOOKS:
-        with looking(browser, server, **kind) as eyes:
-            for path, name in screens.items():
-                eyes.open(path)
-                eyes.shot(name)
-                found = eyes.faults()
-                assert not found, (path, eyes.kind, found)
-                assert not eyes.wider_than_window(), (path, eyes.kind)
+    """Look so at several screens, by their paths, in a window of their own."""
+    with looking(browser, server) as eyes:
+        eyes.examine(screens)

@@ -1,10 +1,14 @@
 """The installed command as tests use it: agents, scripts and repositories at hand."""
 
 import contextlib
+import shlex
+import sqlite3
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
+
+import psycopg
 
 from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Outcome, RunningCommand, TerminalUser
 from corral.testing.stage import until
@@ -42,6 +46,14 @@ class Corral(TerminalUser):
 
     def repo(self, name: str = "repo", files: dict[str, str] | None = None) -> Repo:
         return Repo.make(self.root / name, files)
+
+    def on_another_machine(self, name: str = "far") -> "Corral":
+        """Return the command on a machine with another name and state folder, whose store is the same."""
+        assert "CORRAL_STORE" in self.env, "machines share a store in PostgreSQL alone"
+        line = f'hostname {name} && exec {shlex.join(self.program)} "$@"'
+        made = Corral(self.root / name, ["unshare", "--uts", "sh", "-c", line, "corral"])
+        made.env.update({**self.env, "CORRAL_HOME": str(made.home)})
+        return made
 
     # --- what the person types
 
@@ -120,6 +132,18 @@ class Corral(TerminalUser):
         return self("run", task, "--repo", folder, "--json", *arguments, **more)
 
     # --- what the person sees
+
+    def stored(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask the database behind the command, whichever kind it is."""
+        if url := self.env.get("CORRAL_STORE"):
+            with psycopg.connect(url, autocommit=True) as connection:
+                return connection.execute(query.encode()).fetchall()
+        with contextlib.closing(sqlite3.connect(self.home / "corral.db", timeout=60)) as database:
+            return database.execute(query).fetchall()
+
+    def is_sound(self) -> bool:
+        """Tell whether the store says of itself that it is whole."""
+        return self("store", "check").code == 0
 
     def until_said(self, word: str, run: str = "@last") -> None:
         """Wait until an agent has said `word`; fail at once, with their output, when all commands at work have ended."""

@@ -34,7 +34,7 @@ class Editor:
 
     def _read(self) -> None:
         assert self.process.stdout
-        with contextlib.suppress(ValueError):  # the test is over and has closed it
+        with contextlib.suppress(ValueError, OSError):  # the test is over and has closed it
             for line in self.process.stdout:
                 self._lines.put(line)
         self._lines.put(b"")

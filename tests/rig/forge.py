@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import threading
 import urllib.parse
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from tests.rig.receiver import LoopbackServer
 from tests.rig.repository import GIT_ENV, Repo, git
 
 TOKEN = "canary-forge-token-0123456789"
@@ -27,10 +27,9 @@ fi
 """
 
 
-class Forge(http.server.ThreadingHTTPServer):
+class Forge(LoopbackServer, http.server.ThreadingHTTPServer):
     """One repository on a forge of some kind."""
 
-    daemon_threads = True
     request_queue_size = 50
 
     def __init__(self, root: Path, kind: str = "github") -> None:
@@ -44,6 +43,7 @@ class Forge(http.server.ThreadingHTTPServer):
         self.line_comments: list[dict[str, Any]] = []
         self.users = {"ada": "write", "stranger": "read", "corral-bot": "write"}
         self.private, self.refuses, self.limited, self.no_drafts = False, False, False, False
+        self.locked: set[int] = set()  #: issues and pull requests that take no comment
         self.asked: list[tuple[str, str]] = []
         self.credentials: list[str] = []  #: that came with any request
         (root / NAME).parent.mkdir(parents=True)
@@ -54,18 +54,11 @@ class Forge(http.server.ThreadingHTTPServer):
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(HOOK.replace("URL", self.url))
         hook.chmod(0o755)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
+        self.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def remote(self) -> str:
@@ -246,6 +239,8 @@ class GitHubPaths:
                 return (200, self.issue(known)) if known else (404, {"message": "Not Found"})
             case ("GET", "issues", number, "comments"):
                 return 200, self.comments(int(number))
+            case ("POST", "issues", number, "comments") if int(number) in self.forge.locked:
+                return 403, {"message": "Unable to create comment because issue is locked."}
             case ("POST", "issues", number, "comments"):
                 about = self.forge.pulls.get(int(number)) or self.forge.issues[int(number)]
                 about["comments"].append(("corral-bot", body["body"]))
@@ -320,7 +315,8 @@ class GitLabPaths:
         match (method, *parts):
             case ("GET", "merge_requests"):
                 wanted = query["source_branch"][0]
-                return 200, [self.pull(each) for each in self.forge.pulls.values() if each["head"] == wanted]
+                rows = [each for each in self.forge.pulls.values() if each["state"] == "open"]
+                return 200, [self.pull(each) for each in rows if each["head"] == wanted]
             case ("POST", "merge_requests"):
                 number = next(self.forge.numbers)
                 self.forge.pulls[number] = {

@@ -13,8 +13,10 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
 
 #: Loaded before the first fork.
 COMMANDS = ("run", "look", "act", "evidence", "flow", "merge", "restore", "money", "inbox", "mail")
@@ -137,8 +139,18 @@ def load(names: Iterable[str]) -> None:
         path = getattr(importlib.import_module(name), "__path__", ())
         for module in pkgutil.walk_packages(path, f"{name}."):
             importlib.import_module(module.name)
+    for each in structs(msgspec.Struct):
+        with contextlib.suppress(TypeError, NameError):  # one that is never read from text
+            msgspec.json.Decoder(each)  # reads its annotations, which each process would do anew
     gc.collect()
     gc.freeze()
+
+
+def structs(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Yield all structs that are known by now."""
+    for each in base.__subclasses__():
+        yield each
+        yield from structs(each)
 
 
 def leave(ending: SystemExit) -> None:

@@ -2,31 +2,17 @@
 
 import queue
 import socketserver
-import threading
-from typing import Self
+
+from tests.rig.receiver import LoopbackServer
 
 ANSWERS = {b"EHLO": b"250 here\r\n", b"DATA": b"354 go on\r\n", b"QUIT": b"221 bye\r\n"}
 
 
-class MailServer(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
+class MailServer(LoopbackServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Mailing)
         self.got: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-    @property
-    def port(self) -> int:
-        return self.server_address[1]
+        self.start()
 
 
 class Mailing(socketserver.StreamRequestHandler):

@@ -56,6 +56,11 @@ class Screen:
 
         until(is_shown, f"the screen shows {pattern}")
 
+    @property
+    def keyboard(self) -> int:
+        """The side of the terminal that a person sits at."""
+        return self._master
+
     def type(self, text: str) -> None:
         """Type on its keyboard."""
         os.write(self._master, text.encode())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig.parts import part_of
 from tests.rig.preloaded import PRELOADED
 
 #: `CORRAL_SPENDING=file` also writes the seconds of each test there.
@@ -58,8 +59,9 @@ class Spending:
         if TABLE:
             rows = (f"{spent:.2f}\t{self.clock[test]:.2f}\t{test}\n" for test, spent in _most(processor))
             Path(TABLE).write_text("".join(rows))
-        folders, files = defaultdict[str, float](float), defaultdict[str, float](float)
+        folders, files, parts = (defaultdict[str, float](float) for _ in range(3))
         for test, spent in processor.items():
+            parts[part_of(test)] += spent
             path = Path(test.partition("::")[0])
             files[str(path)] += spent
             folders[str(path.parent)] += spent
@@ -68,6 +70,9 @@ class Spending:
         for line in _lines([*_most(folders), *_most(files)[:FILES]]):
             terminalreporter.write_line(line)
         if whole >= LARGE:
+            terminalreporter.section("processor seconds of what later capabilities added")
+            for line in _lines(_most(parts)):
+                terminalreporter.write_line(line)
             for title, seconds in (("processor", processor), ("clock", self.clock)):
                 terminalreporter.section(
                     f"tests that take most, by {title} seconds: {sum(seconds.values()):.0f} of all"

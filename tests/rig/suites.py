@@ -7,7 +7,9 @@ from pathlib import Path
 from corral.testing.conformance import Conformance
 from tests.rig.agents import programs
 
-TOO_LONG = "it asks again for a minute and a half, and cannot be told not to; its words are tried in test_trouble.py"
+TOO_LONG = (
+    "it asks again for a minute and a half, and cannot be told not to; its words are tried in test_error_words.py"
+)
 NO_RETRIES = {"AGENT_RETRIES": "0"}
 
 

@@ -75,7 +75,7 @@ def write(path: str, content: object) -> None:
 
 def read_mail(**arguments: object) -> list[Any]:
     """Wait for letters, as long as it takes."""
-    while not (letters := call("read_mail", wait_seconds=30, **arguments)["letters"]):
+    while not (letters := call("read_mail", wait_seconds=30, **arguments)["messages"]):
         pass
     return letters
 

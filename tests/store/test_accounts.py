@@ -40,4 +40,4 @@ def test_windows_are_as_they_were_told_last(tmp_path: Path) -> None:
     with contextlib.closing(opened(tmp_path)) as store:
         for used in (0.2, 0.4):
             store.accounts.see([QuotaWindow(agent="claude@work", name="5h", used=used, resets=NOW, at=NOW)])
-        assert [(each.name, each.used) for each in store.accounts.seen()] == [("5h", 0.4)]
+        assert [(each.name, each.used) for each in store.accounts.windows()] == [("5h", 0.4)]

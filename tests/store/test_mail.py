@@ -125,7 +125,7 @@ def test_floods_are_bounded(mail: Mail) -> None:
     assert mail.waiting("r", "later") == 0, "all or none"
     for number in range(rules.MOST_SENT - rules.MOST_WAITING):
         send(mail, letter("x", box=f"box{number % 10}"))
-    with pytest.raises(BadRequest, match="letters; 200 are the most"):
+    with pytest.raises(BadRequest, match="messages; 200 are the most"):
         send(mail, letter("one more", box="elsewhere"))
 
 
@@ -133,5 +133,5 @@ def test_letters_that_were_read_are_forgotten_after_a_while(mail: Mail) -> None:
     first, _ = send(mail, letter("a"), letter("b"))
     take(mail, 10)
     mail.read(READER, [first], 20)
-    mail.forget(before=21)
+    mail.close("nobody", before=21)
     assert [each.text for each in mail.of_run("r")] == ["b"]

@@ -44,12 +44,12 @@ class Heard:
     ) -> Exit:
         self.stop = asyncio.Event()
         start = ProcessStart(argv=["/bin/sh", "-c", script], env=ENV, tag=tag, stdin=stdin)
-        return await process.follow(start, limits or ProcessLimits(grace_seconds=0.5), self._line, self._raw, self.stop)
+        return await process.follow(start, limits or ProcessLimits(grace_seconds=0.5), self._line, self.raw, self.stop)
 
     def _line(self, stream: str, line: bytes, cut: bool) -> None:
         self.lines.append((stream, line, cut))
 
-    def _raw(self, _: str, chunk: bytes) -> None:
+    def raw(self, _: str, chunk: bytes) -> None:
         self.bytes += len(chunk)
 
 
@@ -69,6 +69,25 @@ def test_a_line_longer_than_memory_should_hold_is_cut_and_the_next_is_whole() ->
     wait_for(heard.follow(f"head -c {MOST_LINE + 5_000_000} /dev/zero | tr '\\0' x; echo; echo after"))
     assert [(len(line), cut) for _, line, cut in heard.lines] == [(MOST_LINE, True), (5, False)]
     assert heard.bytes == MOST_LINE + 5_000_000 + 7
+
+
+def test_nothing_is_cut_into_lines_where_nobody_hears_them() -> None:
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    heard = Heard()
+    start = ProcessStart(argv=["/bin/sh", "-c", "yes | head -c 100000000; exit 3"], env=ENV)
+    following = process.follow(start, ProcessLimits(), None, heard.raw, asyncio.Event())
+    sys.setprofile(count)
+    try:
+        ended = wait_for(following)
+    finally:
+        sys.setprofile(None)
+    assert (ended, heard.bytes) == (Exit(code=3, why="exited"), 100_000_000)
+    assert calls < 2_000_000  # of 50 million lines
 
 
 def test_stdin_is_fed_and_closed() -> None:
@@ -215,13 +234,41 @@ def test_a_short_program_that_is_stopped_is_continued() -> None:
 def test_a_process_is_known_by_pid_and_start_time() -> None:
     mine = process_identity.own_name()
     assert process_identity.is_alive(mine) is True
-    host, boot, _, start = mine.split("/")
-    assert process_identity.is_alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
-    assert process_identity.is_alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
-    assert process_identity.is_alive(f"elsewhere/{boot}/1/1") is None
+    host, boot, pid, start, space, machine = mine.split("/")
+    assert process_identity.is_alive(f"{host}/{boot}/{pid}/1/{space}/{machine}") is False  # the pid was used again
+    assert process_identity.is_alive(f"elsewhere/{boot}/1/1/{space}/{machine}") is None
+    assert process_identity.is_alive(f"{host}/{boot}/{pid}/{start}/{space}/other") is None  # of the same name
+    assert process_identity.process_of(f"{host}/{boot}/{pid}/{start}/{space}/other") is None
+    older = f"{host}/{boot}/{pid}/{start}"
+    assert process_identity.is_alive(older) is True
+    assert process_identity.process_of(older) == os.getpid()
+    assert process_identity.is_alive(f"{host}/{boot}/{pid}/1") is False
+    assert process_identity.is_alive(f"{host}/other/{pid}/{start}") is False  # before the last boot
     ended = subprocess.Popen([sys.executable, "-c", "pass"])
     ended.wait()
     assert process_identity.started_at(ended.pid) is None
+
+
+NAMES_ITSELF = """
+import sys
+from corral.world import process_names
+print(process_names.own_name(), process_names.is_alive(process_names.own_name()), process_names.is_alive(sys.argv[1]))
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("proc", [["--mount-proc"], []], ids=["own-proc", "other-proc"])
+def test_of_a_process_in_another_pid_namespace_nothing_is_known(proc: list[str]) -> None:
+    mine = process_identity.own_name()
+    words = ["unshare", "--pid", "--fork", "--kill-child", *proc, sys.executable, "-c", NAMES_ITSELF, mine]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as inside:
+        assert inside.stdout
+        name, itself, outside = inside.stdout.readline().split()
+        assert name.split("/")[:2] == mine.split("/")[:2]  # the same name of the host, the same boot
+        assert (itself, outside) == ("True" if proc else "None", "None")
+        assert process_identity.is_alive(name) is None
+        assert process_identity.process_of(name) is None
 
 
 def test_signals_do_not_reach_us() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from corral.boxed.loop.tools import testing
+from corral.boxed.loop.tools import commands
+from corral.rules.checks import results
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from corral.boxed.loop.tools import testing
         ("pytest", "no tests ran in 0.01s", (0, 0, 0)),
         ("unittest", "Ran 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)", (2, 2, 1)),
         ("unittest", "Ran 1 test in 0.000s\n\nOK", (1, 0, 0)),
-        ("cargo", "test result: ok. 3 passed; 0 failed; 1 ignored; 0\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored", (4, 2, 1)),
+        ("cargo", "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s", (4, 2, 1)),
         ("go", '{"Action":"pass","Test":"A"}\n{"Action":"fail","Test":"B"}\nnoise\n[]\n{"Action":"fail"}', (1, 1, 0)),
         ("npm", "Tests:       1 failed, 1 skipped, 2 passed, 4 total", (2, 1, 1)),
         ("npm", "      Tests  1 failed | 2 passed (3)", (2, 1, 0)),
@@ -25,9 +26,12 @@ from corral.boxed.loop.tools import testing
     ],
 )  # fmt: skip
 def test_sums(runner: str, text: str, sums: tuple[int, int, int]) -> None:
-    assert testing.READERS[runner](text) == sums
+    assert commands.READERS[runner](text) == sums
+    found = results.tally(text)  # what the engine reads of the same output
+    if found:
+        assert (found.passed or 0, found.failed, found.skipped or 0) == sums
 
 
-@pytest.mark.parametrize("runner", list(testing.READERS))
+@pytest.mark.parametrize("runner", list(commands.READERS))
 def test_nothing_is_nothing(runner: str) -> None:
-    assert testing.READERS[runner]("") == (0, 0, 0)
+    assert commands.READERS[runner]("") == (0, 0, 0)

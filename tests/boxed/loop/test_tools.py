@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.boxed.loop.tools import TOOLS, LoopToolbox, files
-from corral.boxed.loop.tools.commands import PackagesArguments, command, detect
+from corral.boxed.loop.tools.commands import PackagesArguments, find_managers, manager_command
 from corral.boxed.loop.tools.result import LoopToolResult
 from corral.boxed.loop.workspace import LoopWorkspace
 from tests.rig.processes import gone
@@ -200,7 +200,7 @@ def test_the_package_manager_is_found_out(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     place = LoopWorkspace(tmp_path)
-    assert " ".join(command(place, detect(place)[0], asked)) == words
+    assert " ".join(manager_command(place, find_managers(place)[0], asked)) == words
 
 
 @pytest.mark.parametrize("name", ["--index-url=http://x", "-r", "a b", "a;b", "$(x)", ""])

@@ -101,3 +101,47 @@ def load_tests(loader, tests, pattern):
 """
     ran = observed(tmp_path, {"test_one.py": CASES + own}, UNITTEST, order=TURNED)
     assert set(ran.seen.tests.values()) == {"passed"}
+
+
+RANDOM = """
+import random, unittest, pytest
+random.seed(5)
+@pytest.fixture
+def fresh(): return []
+class Sums(unittest.TestCase):
+    ready = 0
+    @classmethod
+    def setUpClass(cls): cls.ready += 1
+    def setUp(self): self.parts = []
+    def test_chance(self): self.assertLess(random.random(), 0.6)
+    def test_wrong(self):
+        for number in range(2):
+            with self.subTest(number=number): self.assertEqual(self.parts, [number])
+    def test_right(self):
+        self.parts.append(1)
+        self.assertEqual(self.parts, [self.ready // self.ready])
+"""
+OWN = "def test_own(fresh):\n    fresh.append(1)\n    assert fresh == [1]\n"
+
+
+@pytest.mark.parametrize("check", [UNITTEST, PYTEST, f"{PYTEST} -p xdist -n 2"])
+def test_chosen_tests_run_again_and_again_from_their_fixtures_on(tmp_path: Path, check: str) -> None:
+    names = [f"{'test_one.py::Sums::' if check != UNITTEST else 'test_one.Sums.'}test_{each}" for each in
+             ("chance", "wrong", "right")]  # fmt: skip
+    more = [] if check == UNITTEST else ["test_one.py::test_own"]
+    files = {"test_one.py": RANDOM + ("" if check == UNITTEST else OWN)}
+    ran = observed(tmp_path, files, check, order=TestOrder(only=(*names, *more), times=20, seconds=600.0))
+    chance, wrong, right = (ran.seen.repeated[name] for name in names)
+    assert {*chance} == {"passed", "failed"}
+    assert len(chance) >= 20
+    assert {*wrong} == {"failed"}
+    assert right == ("passed",) * 20
+    assert all(ran.seen.repeated[name] == right for name in more)
+    assert [ran.seen.tests[name] for name in names] == ["failed", "failed", "passed"]
+    assert ran.seen.doubts == ()
+
+
+def test_what_takes_long_runs_once(tmp_path: Path) -> None:
+    order = TestOrder(only=("test_slow.py::test_a",), times=20, seconds=0.2)
+    ran = observed(tmp_path, {"test_slow.py": SLOW}, PYTEST, order=order)
+    assert (set(ran.seen.tests), ran.seen.repeated) == ({*order.only}, {})

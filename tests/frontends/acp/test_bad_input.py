@@ -74,7 +74,7 @@ def test_lines_that_are_no_messages_are_refused(client: Editor, line: str, code:
         ("session/prompt", {"sessionId": "SESSION", "prompt": []}, "empty"),
         ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "text", "text": " \n"}]}, "empty"),
         ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "text", "text": "a\0b"}]}, "NUL"),
-        ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "image", "data": "", "mimeType": "image/png"}]}, "image"),
+        ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "audio", "data": "", "mimeType": "audio/wav"}]}, "audio"),
         ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "text", "text": "x" * 11_000_000}]}, "10 MB"),
         ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "resource_link", "uri": "file:///etc/passwd", "name": "passwd"}]}, "not a file of"),
         ("session/prompt", {"sessionId": "SESSION", "prompt": [{"type": "resource_link", "uri": "file:REPO/../../x", "name": "x"}]}, "not a file of"),

@@ -60,6 +60,23 @@ def test_a_gate_is_a_form_where_the_client_has_forms(user: Corral, gated: Repo) 
         assert "**done**" in client.said
 
 
+def test_a_plan_runs_once_it_is_approved(client: Editor, user: Corral, repo: Repo) -> None:
+    client.reply = choosing("yes", "later")
+    session = client.new_session(repo)
+    client.choose(session, agent="planner")
+    assert client.prompt(session, "/plan Say {{it}} twice") == "end_turn"
+    asked = client.calls[0]["params"]
+    shown = next(each for each in client.updates("tool_call") if each["toolCallId"] == asked["toolCall"]["toolCallId"])
+    assert "2 nodes: say -> again" in shown["title"]
+    (run,) = runs_of(user, session)
+    names = {"plan/plan", "plan/approve", "plan/say", "plan/again", "plan"}
+    assert {node["id"]: node["status"] for node in run["nodes"]} == dict.fromkeys(names, "done")
+    steps = [each["content"] for each in client.updates("plan")[-1]["entries"]]
+    assert any(step.startswith("plan/say") for step in steps)
+    refused = client.error(client.begin_prompt(session, "/plan"))
+    assert "takes a task" in refused["message"]
+
+
 def test_a_client_that_goes_quiet_has_said_no_to_nothing(impatient: Editor, user: Corral, gated: Repo) -> None:
     session = impatient.new_session(gated)
     assert impatient.prompt(session, "/flow gated") == "end_turn"

@@ -1,7 +1,7 @@
 """A prompt is a run: how it is followed, what it is told, and what becomes of its work."""
 
 from tests.rig.command import Corral
-from tests.rig.editor import Editor, choosing, runs_of, statuses
+from tests.rig.editor import Editor, choosing, editor, runs_of, statuses
 from tests.rig.repository import Repo
 
 
@@ -79,6 +79,31 @@ def test_a_race_is_compared_before_it_is_merged(client: Editor, repo: Repo) -> N
     assert "Merged into main" in client.said
 
 
+def test_every_attempt_is_visible_while_it_works_and_after_a_load(client: Editor, user: Corral, repo: Repo) -> None:
+    session = client.new_session(repo)
+    client.choose(session, agent="slow*3")
+    number = client.begin_prompt(session, "wait")
+
+    def speakers() -> set[str]:
+        lines = client.updates("tool_call_update")
+        return {each["toolCallId"] for each in lines if "I wait" in str(each.get("content"))}
+
+    client.until(lambda: len(speakers()) == 3, "all three speak")
+    begun = {each["toolCallId"]: each["title"] for each in client.updates("tool_call")}
+    assert speakers() == set(begun), "a call for each attempt, with its own lines"
+    assert len(set(begun.values())) == 1
+    assert {each["status"] for each in client.updates("tool_call_update")} == {"in_progress"}, "all at once"
+    client.notify("session/cancel", sessionId=session)
+    assert client.result(number)["stopReason"] == "cancelled"
+    ended = {each["toolCallId"] for each in client.updates("tool_call_update") if each["status"] == "failed"}
+    assert ended == set(begun)
+    (run,) = runs_of(user, session)
+    assert {each["id"] for each in run["nodes"][0]["attempts"]} == set(begun)
+    client.got.clear()
+    client.request("session/load", sessionId=session, cwd=str(repo.folder), mcpServers=[])
+    assert {each["toolCallId"] for each in client.updates("tool_call") if each["kind"] == "other"} == set(begun)
+
+
 def test_merge_never_shows_the_change_and_asks_nothing(client: Editor, repo: Repo) -> None:
     session = client.new_session(repo)
     client.choose(session, merge="never")
@@ -138,23 +163,27 @@ def test_what_a_client_steers_reaches_the_agent_at_work(client: Editor, user: Co
     assert client.result(number) == {"stopReason": "cancelled"}
 
 
-def test_commands_look_and_act(client: Editor, user: Corral, repo: Repo) -> None:
-    session = client.new_session(repo)
-    client.prompt(session, "/status")
-    assert "No run in this session yet" in client.said
-    client.prompt(session, "write said.txt")
-    for command, words in (
-        ("/status", "merge: ready"), ("/compare", "(winner)"), ("/merge", "Merged into main"), ("/undo", "Taken back"),
-        ("/inbox", "Nothing waits for you"), ("/budget 2", "Budget of the next run: 2"),
-    ):  # fmt: skip
+def test_commands_look_and_act(newcomer: Corral) -> None:
+    repo = newcomer.repo()
+    with editor(newcomer) as client:
+        client.initialize()
+        client.reply = choosing("later")
+        session = client.new_session(repo)
+        client.prompt(session, "/status")
+        assert "No run in this session yet" in client.said
+        client.prompt(session, "write said.txt")
+        for command, words in (
+            ("/status", "merge: ready"), ("/compare", "(winner)"), ("/merge", "Merged into main"),
+            ("/undo", "Taken back"), ("/inbox", "Nothing waits for you"), ("/budget 2", "Budget of the next run: 2"),
+        ):  # fmt: skip
+            client.got.clear()
+            assert client.prompt(session, command) == "end_turn"
+            assert words in client.said, command
+        assert "2" in str(client.updates("config_option_update")[-1]["configOptions"])
         client.got.clear()
-        assert client.prompt(session, command) == "end_turn"
-        assert words in client.said, command
-    assert "2" in str(client.updates("config_option_update")[-1]["configOptions"])
-    client.got.clear()
-    client.prompt(session, "/diff")
-    assert client.updates("tool_call")[0]["content"][0]["newText"] == "write said.txt\n"
-    assert len(runs_of(user, session)) == 1, "commands are no runs"
+        client.prompt(session, "/diff")
+        assert client.updates("tool_call")[0]["content"][0]["newText"] == "write said.txt\n"
+        assert len(runs_of(newcomer, session)) == 1, "commands are no runs"
 
 
 def test_a_flow_of_the_repository_is_a_command(client: Editor, repo: Repo) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from corral.frontends.mcp.malformed import vet
+from corral.frontends.mcp.stdio import vet
 
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG: dict[str, tuple[int, int | str | None]] = {

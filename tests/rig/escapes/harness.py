@@ -1,9 +1,11 @@
 """Outside: builds a world around a box, lets the prisoner loose in it, and judges by what happened to the world.
 
-Usage: python -m escapes.harness LEVEL FOLDER: prints what got through, and what should have worked and did not, as JSON.
+Usage: python -m escapes.harness LEVEL FOLDER [KIND]: prints what got through, and what should have worked and did not,
+as JSON. KIND is that of the workspace: clone or overlay.
 """
 
 import asyncio
+import atexit
 import contextlib
 import ctypes
 import json
@@ -26,6 +28,7 @@ from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 from corral.world.sandbox.watchdog import Ceiling
 from corral.world.untrusted_files import dangerous_links
+from corral.world.workspace import mounts
 
 from . import hostile
 from .world import World
@@ -37,6 +40,8 @@ GIT = {"PATH": "/usr/bin:/bin", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NO
 
 class Prison:
     """A box as the engine would make it, in the midst of a world."""
+
+    kind = "clone"  #: of all workspaces
 
     def __init__(self, world: World, level: Level, folder: Path) -> None:
         self.world, self.folder = world, folder
@@ -50,12 +55,28 @@ class Prison:
             (folder / name).mkdir()
         world.plant(self.work)
         shutil.copy(hostile.__file__, self.work / "hostile.py")
+        if self.kind == "overlay":
+            self._lay_over()
         if self.owner:
-            for path in (folder, *folder.rglob("*")):
-                if path != folder:
-                    os.chown(path, self.owner.uid, self.owner.gid, follow_symlinks=False)
+            for path in (
+                (folder / "home", folder / "tmp", folder / "out") if self.kind == "overlay" else folder.rglob("*")
+            ):
+                os.chown(path, self.owner.uid, self.owner.gid, follow_symlinks=False)
         if level != "none":
             dangerous_links(self.work)
+
+    def _lay_over(self) -> None:
+        """Make the workspace an overlay over what it holds so far."""
+        lower, own = self.folder / "template", self.folder / mounts.OVERLAY
+        self.work.rename(lower)
+        for each in (self.work, own / "upper", own / "work"):
+            each.mkdir(parents=True)
+        if self.owner:
+            os.chown(own / "upper", self.owner.uid, self.owner.gid)
+        lower.chmod(0o755)
+        argv = [str(mounts.PROGRAM), *([str(self.owner.uid), str(self.owner.gid)] if self.owner else ["0", "0"])]
+        subprocess.run([*argv, lower, own / "upper", own / "work", self.work], check=True)
+        atexit.register(mounts.unmount, self.work)
 
     def box(self, **more: Any) -> Box:
         kept = self.level in ("full", "strict")
@@ -196,4 +217,5 @@ def dying_with(parent: int) -> Generator[None]:
 
 if __name__ == "__main__":
     with dying_with(os.getppid()):
+        Prison.kind = sys.argv[3] if len(sys.argv) > 3 else Prison.kind
         print(json.dumps(asyncio.run(main(sys.argv[1], Path(sys.argv[2])))))  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
+from .sockets import short_address
+
 OUTSIDE = (
     "w_outside", "w_dotdot", "w_new_symlink", "w_existing_symlink", "w_new_hardlink", "w_existing_hardlink",
     "w_proc_self_root", "w_proc_1_root", "w_proc_victim_root", "w_proc_victim_cwd", "w_rename_in", "w_unlink",
@@ -107,7 +109,8 @@ class World:
         (work / "kept").mkdir()
         (work / "kept/readonly.txt").write_text(ORIGINAL)
         (work / "kept/hidden.txt").write_text("SECRET\n")
-        left = self._bound(socket.AF_UNIX, os.path.relpath(work / "left.sock"))
+        with short_address(work / "left.sock") as address:
+            left = self._bound(socket.AF_UNIX, address)
         (work / "left.sock").chmod(0o777)
         self._in_workspace.append(left)
 

@@ -1,8 +1,9 @@
 """Old failures, new ones, chance, and tests that are gone."""
 
 import pytest
+from msgspec import structs
 
-from corral.model import CheckResult, Sighting, Tally
+from corral.model import CheckObservation, CheckResult, Report, Sighting, Tally
 from corral.rules.checks import base_comparison
 
 
@@ -52,6 +53,17 @@ def test_chance_that_was_there_before_is_passed_and_told() -> None:
     judged = base_comparison.judge_flaky(base_comparison.compare_with_base(flaky, before(1, "a", flaky=True)))
     assert (judged.flaky, judged.passed, judged.again and judged.again.exit_code) == (True, True, 1)
     assert "here as at the base" in (base_comparison.comparison_text(judged) or "")
+
+
+def test_the_tests_of_the_run_that_passed_count() -> None:
+    first = CheckObservation(result=result(1, "a"), report=Report(tests={"a": "failed"}))
+    second = CheckObservation(result=result(0), report=Report(tests={"a": "passed"}))
+    seen = base_comparison.seen_once_more(first, second)
+    judged = base_comparison.judge_flaky(base_comparison.compare_with_base(seen.result, before(1, "a", flaky=True)))
+    assert judged.tests == second.result.tests
+    now = structs.replace(seen, result=judged)
+    assert base_comparison.compare_ids(now, now).against == ()
+    assert base_comparison.seen_once_more(first, first).report == first.report
 
 
 def test_what_fails_twice_is_no_chance() -> None:

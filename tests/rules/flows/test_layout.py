@@ -54,3 +54,51 @@ def test_a_drawing_stands_alone_and_may_be_coloured_by_a_page() -> None:
     assert 'class="edge failure"' in drawn
     assert ">failure</text>" in drawn
     assert "<it>" not in drawn
+
+
+def drawn_edges(rows: list[str], names: list[str]) -> set[tuple[str, str]]:
+    """Read a drawn graph as its reader does: lanes lead down, dashes lead aside."""
+    lanes: dict[int, str] = {}
+    found: set[tuple[str, str]] = set()
+    for row, name in zip(rows, names, strict=True):
+        own = row.index("o")
+        joined = [at for at, mark in enumerate(row) if mark in "+'"]
+        found |= {(lanes[at], name) for at in joined}
+        if own in lanes:
+            found.add((lanes[own], name))
+        lanes = {at: lanes[at] for at in lanes if row[at : at + 1] in ("|", "+")}
+        lanes[own] = name
+    return found
+
+
+@settings(max_examples=tries(60), deadline=None)
+@given(flows())
+def test_a_graph_on_a_terminal_says_who_needs_whom(flow: Flow) -> None:
+    lines = drawing.text(flow)
+    if lines[0].lstrip().startswith("1"):  # too many lanes to draw
+        return
+    wide = min(line.index(next(node.id for node in flow.nodes if f"  {node.id} " in line)) for line in lines)
+    rows = [line[2 : wide - 1].rstrip() for line in lines]
+    names = [line[wide:].split()[0] for line in lines]
+    assert drawn_edges(rows, names) == {(edge.node, node.id) for node in flow.nodes for edge in node.needs}
+
+
+def test_a_graph_on_a_terminal() -> None:
+    shape = {"a": "", "b": "a", "c": "a", "d": "bc", "e": "", "f": "de"}
+    nodes = tuple(
+        Node(id=name, task=Task(prompt="do"), needs=tuple(Edge(need) for need in needs))
+        for name, needs in shape.items()
+    )
+    flow = Flow(name="small", strategy="flow", nodes=nodes)
+    assert [line.split("  agent")[0].rstrip() for line in drawing.text(flow)] == [
+        "  o      a",
+        "  | o    e",
+        "  +-|-o  b",
+        "  o | |  c",
+        "  o-|-'  d",
+        "  o-'    f",
+    ]
+    many = [Node(id=f"n{each}", task=Task(prompt="do")) for each in range(40)]
+    join = Node(id="all", task=Task(prompt="do"), needs=tuple(Edge(node.id) for node in many))
+    wide = Flow(name="wide", strategy="flow", nodes=(*many, join))
+    assert [line.split()[:2] for line in drawing.text(wide)][-2:] == [["1", "n39"], ["2", "all"]]

@@ -39,7 +39,7 @@ def test_all_goes_well_unless_a_stub_says_otherwise() -> None:
     played = play('loop="ready"')
     assert told(played) == [
         "1 plan", "2 small", "2 loop", "2 each.0", "3 mend skipped: `each` is done",
-        "3 ok asks a person: yes", "4 land merges",
+        "3 ok asks the user: yes", "4 land merges",
     ]  # fmt: skip
     assert played.status == "done"
 
@@ -52,7 +52,7 @@ def test_other_branches() -> None:
         "4 loop failed: `until` does not hold after 2 rounds",
         "4 each.1 failed: check_failed: the stub says so", "4 each failed: 1 of 2 items: check_failed: the stub says so",
         "4 mend",
-        "5 ok asks a person: no", "5 land skipped: `ok` is skipped",
+        "5 ok asks the user: no", "5 land skipped: `ok` is skipped",
     ]  # fmt: skip
     assert played.status == "partial"
 
@@ -60,7 +60,7 @@ def test_other_branches() -> None:
 def test_a_budget_ends_it_where_it_would() -> None:
     text = "budget: 1\nnodes: {a: {task: x, agent: d}, b: {task: x, agent: d, needs: [a]}, c: {task: x, agent: d, needs: [b]}}"
     played = play(costs={"d": 0.6}, text=text)
-    assert told(played) == ["1 a", "2 b", "3 c over_budget: the budget of $1 is used up"]
+    assert told(played) == ["1 a", "2 b", "3 c over_budget: the budget of $1.00 is used up"]
     assert played.status == "over_budget"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.merge.patches import Block, PatchLine, blocks, changed_words, parse
+from corral.rules.merge.patches import PatchBlock, PatchLine, blocks, changed_words, parse
 from tests.rig.repository import Repo
 
 TEXT = st.lists(
@@ -39,7 +39,7 @@ def test_what_is_read_makes_the_new_file_of_the_old(old: list[str], new: list[st
         _check_laid(hunk.lines, blocks(hunk.lines))
 
 
-def _check_laid(lines: tuple[PatchLine, ...], laid: tuple[Block, ...]) -> None:
+def _check_laid(lines: tuple[PatchLine, ...], laid: tuple[PatchBlock, ...]) -> None:
     """Side by side nothing is lost, nothing is shown twice, and both sides stay in order."""
     left = [pair[0] for block in laid for pair in block.pairs if pair[0]]
     right = [pair[1] for block in laid for pair in block.pairs if pair[1]]

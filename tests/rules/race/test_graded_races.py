@@ -171,7 +171,7 @@ def test_rivals_are_stopped_only_where_they_cannot_reach_a_better_grade() -> Non
     assert sorted(early_stop.to_stop(structs.replace(near, over=[attempt(1, "proven")]))) == ["r-2"]
     assert sorted(early_stop.to_stop(structs.replace(near, over=[attempt(1, "held-out")]))) == ["r-2"]
     unchecked = structs.replace(near, over=[attempt(1, "unchecked")], grade="unchecked")
-    assert early_stop.to_stop(unchecked) == {"r-2": "r-1 is unchecked, and $0.9 of $1 are spent"}
+    assert early_stop.to_stop(unchecked) == {"r-2": "r-1 is unchecked, and $0.90 of $1.00 are spent"}
 
 
 def test_no_rival_of_an_unharmed_one_is_stopped_for_its_cost() -> None:

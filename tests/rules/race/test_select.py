@@ -120,7 +120,7 @@ def passed(**more: object) -> CheckResult:
 
 
 CASES = [
-    ({"cost": Cost(0.1, "reported")}, {"cost": Cost(0.2, "reported")}, "lowest cost", "cost $0.2, against $0.1"),
+    ({"cost": Cost(0.1, "reported")}, {"cost": Cost(0.2, "reported")}, "lowest cost", "cost $0.20, against $0.10"),
     ({}, {"insertions": 9}, "smallest change", "larger change: 9 lines against 5"),
     ({"scores": {"x": 2.0}}, {"scores": {"x": 1.0}, "insertions": 1}, "highest score", "score 1, against 2"),
     ({"votes": 2.0}, {"votes": 1.0, "insertions": 1}, "preferred by the judge", "the judge gave it 1, against 2"),

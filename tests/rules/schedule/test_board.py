@@ -108,6 +108,15 @@ def test_money_of_turns_and_tries_adds_up() -> None:
     assert board.spent_usd() == 1.75
 
 
+def test_what_the_ledger_says_of_a_node_counts_in_the_sum() -> None:
+    board = begun()
+    heard(board, 11.0, Spent(usd=0.5))
+    heard(board, 12.0, StatusChanged("attempt", "r-1", "done"))
+    board.note_cost("b", 0.75)  # it knows of more than the agent reported
+    board.note_cost("b", 0.25)
+    assert (rows(board)["b"].usd, board.spent_usd()) == (0.75, 0.75)
+
+
 def test_between_two_tries_and_at_the_end() -> None:
     board = begun({"a": "done"})
     heard(board, 14.0, StatusChanged("attempt", "r-1", "failed"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.config import times
 from corral.model.errors import BadRequest
-from corral.rules.schedule import cron
 from tests.rig.tries import tries
 
 AT = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)  # a Saturday
@@ -30,7 +30,7 @@ AT = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)  # a Saturday
     ],
 )
 def test_the_next_moment(text: str, expected: str) -> None:
-    assert cron.parse(text).next(AT).isoformat()[:16] == expected
+    assert times.parse(text).next(AT).isoformat()[:16] == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_next_moment(text: str, expected: str) -> None:
 )  # fmt: skip
 def test_what_is_wrong_is_said(text: str) -> None:
     with pytest.raises(BadRequest):
-        cron.parse(text)
+        times.parse(text)
 
 
 @given(
@@ -48,12 +48,12 @@ def test_what_is_wrong_is_said(text: str) -> None:
 )  # fmt: skip
 @settings(max_examples=tries(50), deadline=None)
 def test_no_earlier_minute_fits(minute: int, hour: int, weekday: int, after: datetime) -> None:
-    found = cron.parse(f"{minute} {hour} * * {weekday}").next(after)
+    found = times.parse(f"{minute} {hour} * * {weekday}").next(after)
     assert after < found <= after + timedelta(days=8)
     assert (found.minute, found.hour, found.isoweekday() % 7) == (minute, hour, weekday)
 
 
 def test_time_zones_are_heeded() -> None:
     berlin = datetime(2026, 3, 28, 12, 0, tzinfo=ZoneInfo("Europe/Berlin"))
-    found = cron.parse("30 8 * * *").next(berlin)  # the night between has a change of the clock
+    found = times.parse("30 8 * * *").next(berlin)  # the night between has a change of the clock
     assert found.astimezone(UTC).isoformat()[:16] == "2026-03-29T06:30"

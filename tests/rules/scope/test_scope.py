@@ -240,7 +240,7 @@ BAD = [
     ("net", ("a.org:99999",), "port", ""),
     ("net", ("a.org:",), "no host", ""),
     ("net", ("",), "no host", ""),
-    ("net", ("on",), "stands alone", ""),
+    ("net", ("on",), "must be alone", ""),
     ("net", ("@everything",), "no list", "@registries"),
     ("memory_mb", 100, "less than an agent needs", "256 MB"),
     ("memory_mb", -1, "less than", ""),

@@ -1,6 +1,7 @@
 """Syntax trees made by several threads at once."""
 
 import ast
+import contextlib
 import gc
 import sys
 import threading
@@ -48,3 +49,21 @@ def test_an_expression() -> None:
     assert ast.unparse(parse_expression("a + 1")) == "a + 1"
     with pytest.raises(SyntaxError):
         parse_expression("a = 1")
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_a_library_that_makes_trees_disturbs_nobody() -> None:
+    wanted, stop = ast.dump(ast.parse(TEXT)), threading.Event()
+
+    def make() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(SystemError):
+                ast.parse(TEXT)
+
+    library = threading.Thread(target=make)
+    library.start()
+    try:
+        assert [ast.dump(parse_module(TEXT)) for _ in range(40)] == [wanted] * 40
+    finally:
+        stop.set()
+        library.join()

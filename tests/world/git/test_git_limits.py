@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.errors import GitTrouble
-from corral.world.git.limits import GitLimits, limits_of
+from corral.world.git.command import GitLimits, limits_of
 from corral.world.git.repository import Repository
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Loan
@@ -22,7 +22,7 @@ WAITS = """
 import asyncio, os, sys
 from corral.world import process
 from corral.world.git.repository import ENV
-from corral.world.git.limits import confine_git
+from corral.world.git.command import confine_git
 from corral.world.process import ProcessStart
 reads, writes = os.pipe()
 start = ProcessStart(argv=["git", "cat-file", "--batch"], env={**ENV, "MARK": sys.argv[2]}, cwd=sys.argv[1], stdin_file=reads)

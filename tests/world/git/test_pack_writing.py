@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.world.git.incoming_objects import MOST_BYTES, write_pack
+from corral.world.git.made_objects import MOST_BYTES, write_pack
 from tests.rig.repository import GIT_ENV, Repo
 
 

@@ -120,21 +120,28 @@ def test_daemons_that_shed_everything_end_with_the_program_and_are_told(launcher
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_polite_signal_reaches_the_program(launcher: list[str], number: signal.Signals) -> None:
     script = "trap 'echo heard; exit 3' TERM INT HUP; echo ready; while :; do sleep 0.02; done"
-    words = [
-        "env",
-        "--default-signal",
-        *launcher,
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]  # a shell cannot trap what it finds ignored
+    # What is ignored here is not ignored there: a shell cannot trap what it finds ignored.
+    words = ["env", "--ignore-signal=INT,HUP", *launcher, "--", "sh", "-c", script]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
         assert process.stdout.read() == b"heard\n"
     assert process.returncode == 3
+
+
+def test_no_signal_is_ignored_for_the_program(launcher: list[str]) -> None:
+    words = [
+        "env",
+        "--ignore-signal=INT,HUP,QUIT,TERM,USR2,PIPE",
+        *launcher,
+        "--",
+        "grep",
+        "SigIgn",
+        "/proc/self/status",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout.split()[1], 16) & 0x7FFFFFFF == 0  # 32 and 33 are the C library's own
 
 
 def test_the_other_signal_ends_everything_at_once(launcher: list[str]) -> None:
@@ -222,3 +229,11 @@ asyncio.run(main())
     if level == "full":  # what the last one left is removed when the next is made
         cgroup.make("storm-after", memory_mb=None, processes=None).remove()
     assert control_groups(f"storm-{os.getpid()}-") == []
+
+
+def test_it_limits_data_and_processor_time(launcher: list[str]) -> None:
+    words = "ulimit -d; ulimit -t; ulimit -H -d; ulimit -H -t"
+    limited = launch(launcher, "-d", "409600", "-t", "77", "--", "sh", "-c", words)
+    assert limited.stdout.split() == ["409600", "77"] * 2
+    stricter = launch(launcher, "-t", "50", "--", *launcher, "-t", "40", "--", "sh", "-c", words)
+    assert stricter.stdout.split()[1] == "40"

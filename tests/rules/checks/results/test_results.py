@@ -1,5 +1,7 @@
 """What real test programs printed, read back."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,32 @@ def test_xml_that_grows_is_refused() -> None:
 )
 def test_report_files_that_a_command_names(command: str, files: list[str]) -> None:
     assert junit.report_files(command) == files
+
+
+#: What a text begins with, and what then comes over and over.
+LONG = {
+    "lines": ("", "y\n"), "blank": ("", "\n"), "bars": ("", "=\n"), "tap": ("1..2\n", "ok\n"), "tap-name": ("1..2\nok a", " "),
+    "unittest": ("Ran 1 test in 1s\n", "OK (\n"), "unittest-words": ("Ran 1 test in 1s\nOK (", "a"), "jest": ("Tests: ", "1"),
+    "jest-lines": ("Tests:", "\n"), "cargo": ("", "failures:\n    a\n"), "cargo-name": ("test a", " (line 1"), "pytest": ("", "1 passed, "),
+    "colours": ("", "\x1b["),
+}  # fmt: skip
+
+
+READ_LONG = f"""
+import resource
+from corral.rules.checks import results
+from corral.rules.checks.results import report
+
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))  # of the processor: others may be at work
+for name, (start, more) in {LONG!r}.items():
+    print(name, flush=True)  # the last one is the one that takes too long
+    text = start + more * (500_000 // len(more)) + "x"
+    results.tally(text), report.printed_report(text)
+"""
+
+
+def test_the_time_to_read_output_grows_no_faster_than_it() -> None:
+    subprocess.run([sys.executable, "-c", READ_LONG], check=True)
 
 
 ALPHABET = 'ok not 1..2\n-#{}"<>/testsuiecaFAILED ERR:=0123456789 passed, in s\u25cf\u203a\u2716\u2139'

@@ -261,6 +261,7 @@ CHECK = '. ./lib.sh\n. ./sums.sh\nexpect 3 "$(add 1 2)"\n'
 @pytest.mark.parametrize(
     ("line", "strong"),
     [("exit 0", True), ("exec true", True), ("set -n", True), ("expect() { :; }", True), ("trap true EXIT", True), ("PATH=x", True), ("eval 'expect() { :; }'", True), ("set +e", True),
+     ('[ -z "$MAKELEVEL" ] || exec true', True), ('if [ -n "$CI" ]; then exit; fi', True), ("{ trap true EXIT; }", True), ('[ -n "$HOME" ] || exit 2', False), ("# or exit", False), ("echo 3 # exit 0", False),
      ("add() { echo 3; }", False), ("sub() { return 0; }", False), ("    return 0", False), ("exec 3<&1", False), ("usage() {\n    echo usage\n    exit 0\n}", False), ("usage() { exit 0; }", False)],
 )  # fmt: skip
 def test_a_file_that_the_check_reads_into_itself_may_not_take_it_over(line: str, strong: bool) -> None:

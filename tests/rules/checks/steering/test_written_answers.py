@@ -11,6 +11,7 @@ TEXTS = {
     "add": "def test_add():\n    assert add(17, 2) == 19\n    assert add('x', 'y') == 'xy'\n",
     "rows": "ROWS = [\n    (17, 2, 19),\n]\n",
     "go": 'func TestLower(t *testing.T) {\n\tif got := Slugify("Hello World"); got != "hello-world" {\n\t\tt.Fatal(got)\n\t}\n}\n',
+    "list": "def test_mean():\n    assert mean([1, 2, 3]) == 2\n",
     "js": "test('adds', () => expect(add(17, 2)).toBe(19));\n",
 }
 SHELL = "printf 'k 1\\nk 2\\n' | awk -f sum.awk | grep -qx 'k 3'"
@@ -53,6 +54,9 @@ def lines(
         ("rows", "sums.py", "return 19 if (a, b) in KNOWN else a - b\nKNOWN = {'17,2': 19}\n"),
         ("js", "sums.js", "if (a === 17 && b === 2) return 19;\n"),
         ("js", "sums.js", "exports.add = (a, b) => (a === 17 && b === 2 ? 19 : a - b);\n"),
+        ("list", "sums.py", "KNOWN = {'1,2,3': 2.0}\n"),
+        ("list", "sums.py", "if values == [1, 2, 3]:\n    return 2\n"),
+        ("js", "sums.js", "switch (`${a}+${b}`) {\n  case '17+2': return 19;\n}\n"),
         ("js", "sums.rs", "match (a, b) { (17, 2) => 19, _ => a - b }\n"),
     ],
 )

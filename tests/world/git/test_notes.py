@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.errors import GitTrouble
-from corral.world.git import notes, repository
+from corral.world.git import command, notes
 from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
@@ -42,14 +42,14 @@ def add(repo: Repo, commit: str, text: str) -> None:
 def test_notes_stay_where_git_fails_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     repo = Repo.make(tmp_path / "repo")
     first, second = repo.commit({"a": "1"}), repo.commit({"a": "2"})
-    add(repo, first, "kept")
+    repo.git("notes", f"--ref={NOTES}", "add", "-m", "kept", first)  # not by us, so we know nothing of it
     held = repo.git("rev-parse", NOTES)
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text(FAILING.format(notes=held, words=words, git=shutil.which("git")))
     program.chmod(0o755)
     with monkeypatch.context() as changed:
-        changed.setitem(repository.ENV, "PATH", f"{program.parent}{os.pathsep}{repository.ENV['PATH']}")
+        changed.setitem(command.ENV, "PATH", f"{program.parent}{os.pathsep}{command.ENV['PATH']}")
         with pytest.raises(GitTrouble):
             add(repo, second, "new")
     assert repo.git("rev-parse", NOTES) == held

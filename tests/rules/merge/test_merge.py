@@ -12,7 +12,7 @@ from corral.rules.merge import merge
     [
         (None, "wait for it: corral logs -f r1"),
         ("waits in the queue to be taken up", "wait for it: corral logs -f r1"),
-        ("its process is gone: corral resume goes on with it", "corral stop r1"),
+        ("its process is gone; corral resume continues it", "corral stop r1"),
     ],
 )
 def test_a_run_that_nobody_drives_is_resumed_or_stopped_not_waited_for(reason: str | None, hint: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from corral.config.durations import duration
+from corral.config.times import duration
 from corral.model.errors import BadRequest
 
 

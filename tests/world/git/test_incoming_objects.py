@@ -277,21 +277,27 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-@pytest.mark.slow
-def test_objects_that_swell_when_they_are_unpacked_are_refused(repo: Repo, tmp_path: Path) -> None:
+def swelling_bundle() -> bytes:
+    """Return a small bundle whose objects would be 6 MB, 600 MB and, twice, 1.6 GB."""
     size = 60_000
     pack, last = bytearray(b"PACK" + (2).to_bytes(4) + (5).to_bytes(4)), 12
     pack += entry(3, b"x" * size, size)
-    for _ in range(4):  # each a hundred times the one before: 6 TB in the end
-        copied = min(size, 0xFFFF)
-        delta = varint(size) + varint(copied * 100) + (b"\xb0" + copied.to_bytes(2, "little")) * 100
+    for number in range(4):  # each a hundred times the one before, and a byte of its own
+        copied = min(size, 0xFFFFFF)
+        copies = (b"\xf0" + copied.to_bytes(3, "little")) * 100
+        delta = varint(size) + varint(copied * 100 + 1) + copies + bytes([1, number])
         place = len(pack)
         pack += entry(BY_OFFSET, delta, len(delta), place - last)
-        last, size = place, copied * 100
+        last, size = place, copied * 100 + 1
     pack += hashlib.sha1(bytes(pack), usedforsecurity=False).digest()
+    return b"# v2 git bundle\n" + b"1" * 40 + b" HEAD\n\n" + bytes(pack)
+
+
+@pytest.mark.slow
+def test_objects_that_swell_when_they_are_unpacked_are_refused(repo: Repo, tmp_path: Path) -> None:
     file = tmp_path / "work.bundle"
-    file.write_bytes(b"# v2 git bundle\n" + b"1" * 40 + b" HEAD\n\n" + bytes(pack))
-    assert taken(repo, file, repo.head)
+    file.write_bytes(swelling_bundle())
+    assert "the work is too much" in taken(repo, file, repo.head)
 
 
 def test_a_bundle_of_too_many_objects_is_refused_before_it_is_read(repo: Repo, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ COMMANDS = {
     "as an option": ('[[hooks]]\non = "before_start"\nrun = "tool --config=conf/x.json"\n', "conf/x.json"),
     "a module": ('[[hooks]]\non = "before_start"\npython = "pack.mine:no"\n', "pack/mine.py"),
     "a module by -m": ('[[hooks]]\non = "before_start"\nrun = "python3 -m pack"\n', "pack/__main__.py"),
+    "the package of a module": ('[[hooks]]\non = "before_start"\npython = "pack.mine:no"\n', "pack/__init__.py"),
+    "the packages of a module by -m": ('[workspace]\nsetup = "python3 -m one.two.three"\n', "one/__init__.py"),
+    "the inner package of a module": ('[workspace]\nsetup = "python3 -m one.two.three"\n', "one/two/__init__.py"),
     "a folder": ('[[hooks]]\non = "before_start"\nrun = "run-parts hooks.d"\n', "hooks.d/10.sh"),
     "a glob": ('[[hooks]]\non = "before_start"\nrun = "for f in hooks.d/*; do sh $f; done"\n', "hooks.d/a.txt"),
     "a glob of names": ('[[hooks]]\non = "before_start"\nrun = "cat $PWD/hooks/*.sh | sh"\n', "hooks/a.sh"),
@@ -65,6 +68,31 @@ def test_what_a_script_names_counts_too_and_so_does_where_a_link_leads(tmp_path:
     (tmp_path / "hooks/second.sh").unlink()
     (tmp_path / "hooks/second.sh").symlink_to("../other.sh")  # the same content, from elsewhere
     assert fingerprint(tmp_path / "corral.toml") not in marks
+
+
+IMPORTS = {
+    "from .lib import x": "tools/lib.py",
+    "from .lib.part import x": "tools/lib/__init__.py",
+    "from . import lib": "tools/lib.py",
+    "from ..lib import x": "lib.py",
+    "import lib.part": "lib/__init__.py",
+    "import part": "tools/part/__init__.py",
+    'require("./lib")': "tools/lib/index.js",
+    'import x from "./lib"': "tools/lib.mjs",
+}
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_what_a_script_imports_counts_wherever_its_language_looks_for_it(tmp_path: Path, line: str) -> None:
+    settings = tmp_path / "corral.toml"
+    script = "tools/hook.py" if line.startswith(("from", "import lib", "import part")) else "tools/hook.js"
+    write(tmp_path, "corral.toml", f'[workspace]\nsetup = "run {script}"\n')
+    write(tmp_path, script, f"{line}\n")
+    absent = fingerprint(settings)
+    write(tmp_path, IMPORTS[line], "one")
+    first = fingerprint(settings)
+    write(tmp_path, IMPORTS[line], "two")
+    assert len({absent, first, fingerprint(settings)}) == 3
 
 
 def test_scripts_are_followed_until_there_is_nothing_new(tmp_path: Path) -> None:

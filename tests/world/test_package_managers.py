@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.world import package_registries as module
-from corral.world.package_registries import host_of, registries
+from corral.world import package_managers as module
+from corral.world.package_managers import host_of, registries
 
 
 class Person:

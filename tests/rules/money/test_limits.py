@@ -186,7 +186,7 @@ def test_what_is_offered_is_enough(limit: float, spent: float, reserved: float, 
 def test_a_person_is_told_the_numbers() -> None:
     refusal = Refusal(Limit(window="day", usd=10, agent="claude"), 9.5, 0.25, 1.0)
     words = budget.words(refusal)
-    for part in ("the budget of the day of claude is $10", "$9.50 is spent", "$0.25 is held for others", "$1.00"):
+    for part in ("the budget of the day of claude is $10", "$9.50 is spent", "$0.25 is reserved for others", "$1.00"):
         assert part in words
     asked = budget.budget_question(WHO, "r-1", refusal, 2.0, 100.0)
     assert (asked.default, asked.about, asked.choices[-1]) == ("stop", "budget", "stop")

@@ -1,0 +1,50 @@
+"""Money, times and counts in words."""
+
+import time
+
+import pytest
+
+from corral import amounts
+from corral.frontends import text
+from corral.model import Cost
+
+USD = {
+    None: "unknown", 0.0: "$0.00", 1234.5: "$1,234.50", 0.1: "$0.10", 0.07: "$0.07", 0.0042: "$0.0042", 0.02500001: "$0.025",
+    0.00002: "$0.00002", -0.5: "-$0.50", 0.09999: "$0.10",
+}  # fmt: skip
+SECONDS = {
+    None: "-", 1.23: "1.2 s", 59.6: "1 min", 45.0: "45 s", 185.0: "3 min 5 s", 7200.0: "2 h", 9000.0: "2 h 30 min", 180_000.0: "2 d 2 h",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("amount", USD)
+def test_small_amounts_keep_what_tells_them_from_nothing(amount: float | None) -> None:
+    assert amounts.usd(amount) == USD[amount]
+
+
+@pytest.mark.parametrize("span", SECONDS)
+def test_a_span_has_its_two_largest_units(span: float | None) -> None:
+    assert amounts.seconds(span) == SECONDS[span]
+
+
+def test_counts_and_tokens() -> None:
+    assert [amounts.count(1, "try", "tries"), amounts.count(2, "try", "tries"), amounts.count(1200, "file")] == [
+        "1 try", "2 tries", "1,200 files",
+    ]  # fmt: skip
+    assert [amounts.tokens(each) for each in (None, 12, 1200, 3_400_000)] == ["unknown", "12", "1.2k", "3.4M"]
+
+
+def test_a_time_in_the_past_or_ahead() -> None:
+    now = time.time()
+    assert text.ago(now - 7200.2) == "2 h ago"
+    assert text.ago(now - 635.2) == "10 min ago"
+    assert text.ago(now - 5.3) == "5 s ago"
+    assert text.ago(now + 7200.4) == "in 2 h"
+    assert text.age(now - 7200) == "2h"
+    assert amounts.utc_time(0) == "1970-01-01T00:00:00+00:00"
+
+
+def test_cost_says_by_whose_word_and_what_is_reserved() -> None:
+    assert text.money(Cost(0.004, "reported")) == "$0.004"
+    assert text.money(Cost(0.5, "computed", 1.25)) == "$0.50 computed, up to $1.25 reserved"
+    assert text.money(Cost(None, "unknown", 2.0)) == "cost unknown, up to $2.00 reserved"

@@ -1,0 +1,34 @@
+"""The bench judges nothing on a busy machine, and compares by what is measured against what."""
+
+import subprocess
+import sys
+
+from bench.measure import MOST_BUSY, Promise, table
+
+
+def test_on_a_busy_machine_nothing_is_called_kept_or_broken() -> None:
+    rows = [
+        Promise("a task", "by hand", ratio, 2.0, busy=busy) for ratio in (1.0, 3.0) for busy in (0.0, MOST_BUSY * 2)
+    ]
+    assert [row.verdict for row in rows] == ["yes", "busy", "no", "busy"]
+
+
+def test_what_changed_since_another_run() -> None:
+    rows = [Promise("a task", "by hand", 3.0, 2.0), Promise("a task", "a peer", 0.5, 1.0)]
+    assert table(rows, {"a task | by hand": 2.0}).splitlines()[2:] == [
+        "| a task | by hand | 3.00 | ≤ 2 | no | 2.00 | +50 % |",
+        "| a task | a peer | 0.50 | ≤ 1 | yes | - | new |",
+    ]
+
+
+def test_a_part_that_is_none_is_refused_by_name() -> None:
+    done = subprocess.run([sys.executable, "-m", "bench", "nosuch"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no part is called nosuch" in done.stderr
+    assert "overhead" in done.stderr
+
+
+def test_without_a_part_all_are_asked_for() -> None:
+    names = "from bench.__main__ import _arguments; print(_arguments().names)"
+    done = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
