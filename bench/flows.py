@@ -12,6 +12,7 @@ import tracemalloc
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 from bench import overhead
 from bench.measure import Promise, interleaved
@@ -25,6 +26,7 @@ from corral.rules.schedule.actions import FinishRun, RunLimits
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.decide import Schedule
 from corral.rules.schedule.progress import NeedsGraph
+from corral.store.opening import open_store
 from corral.store.sqlite.store import Store
 
 DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000
@@ -81,7 +83,7 @@ def _deciding() -> list[Promise]:
         against = "graphlib's drain of them"
         promises += [
             Promise(f"who may start next, {DECIDED:,} nodes, {shape}", against, graph / plain, 1.5),
-            Promise(f"`decide` to the end, {DECIDED:,} nodes, {shape}", against, whole / plain, 1.5),
+            Promise(f"`decide` to the end, {DECIDED:,} nodes, {shape}", against, whole / plain, 2.0),
             Promise(f"the same with 8 at a time, {shape}", against, eight / plain, 5.0),
         ]
     return promises
@@ -150,10 +152,17 @@ class _Nothing:
     def __init__(self, record: AttemptRecord, store: Store) -> None:
         self.record, self._store = record, store
 
+    @property
+    def is_starting(self) -> bool:
+        return False
+
     async def execute(self) -> None:
         self.record.phase, self.record.ended = "over", time.time()
         self.record.attempt.status = "done"
         self._store.save_attempt(self.record)
+
+    async def clean_up(self) -> None:
+        """There is nothing to clean up."""
 
     def steer(self, text: str) -> bool:
         return bool(text) and False
@@ -185,7 +194,7 @@ def _unheard(_: RunEvent) -> None:
 
 
 def _added(folder: Path, flow: Flow) -> Store:
-    store = Store(folder)
+    store = cast("Store", open_store(folder))
     plan = RunPlan(flow=flow, repo="/", git_dir="/", base=None, into=None)
     store.add_run(
         RunRecord(id="run", status="queued", reason=None, plan=plan, created=0.0, owner="bench", lease_until=2e9)
@@ -233,7 +242,7 @@ def _durable(place: Path) -> list[Promise]:
             taken.append((drive(place / f"drive-{shape}-{turn}", flow), plain))
         ratio = sorted(ours / plain for ours, plain in taken)[1]
         name = f"{DURABLE:,} nodes that do nothing, durable, {shape}"
-        promises.append(Promise(name, "a bare fsynced SQLite transaction each", ratio, 4.0))
+        promises.append(Promise(name, "a bare fsynced SQLite transaction each", ratio, 3.0))
     return promises
 
 

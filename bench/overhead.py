@@ -1,4 +1,4 @@
-"""What corral adds to a task: against `git worktree add` + the program + `git diff`, and against bare agents."""
+"""What corral adds to a task: against a worktree, the program and a diff, and against bare agents; 20 tasks at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Generator
@@ -23,6 +24,8 @@ from corral.model.agent_api import AgentProfile, AgentTask
 from corral.model.events import RunEvent
 from corral.testing import ScriptedModel, Turn
 
+BY_HAND = "git worktree add --detach + exec + git diff + git worktree remove"
+AT_ONCE = 20
 KEY = "sk-scripted-0123456789"
 AGENT = "#!/bin/sh\necho 'a change' >> file-1.txt\n"
 GIT = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
@@ -34,12 +37,8 @@ def measure() -> list[Promise]:
 
 
 def _measure(place: Path) -> list[Promise]:
-    agent = place / "agent.sh"
-    agent.write_text(AGENT)
-    agent.chmod(0o755)
-    repository = repository_at(place / "repository")
-    configure(place, f'[agents.trivial]\ncommand = ["{agent}"]\nprompt = "stdin"\n')
-    with _Corral(place) as corral:
+    agent, repository = trivial_agent(place), repository_at(place / "repository")
+    with EngineInUse(place) as corral:
         bare, boxed, unboxed = interleaved(
             15,
             lambda: _bare(repository, [str(agent)]),
@@ -47,16 +46,23 @@ def _measure(place: Path) -> list[Promise]:
             lambda: corral.run(repository, "trivial", boxed=False),
         )
     return [
-        Promise(
-            "a task with a trivial agent, in the box",
-            "git worktree add + exec + git diff",
-            boxed / bare,
-            5.0,
-            "goal 3.5",
-        ),
-        Promise("the same at level none", "git worktree add + exec + git diff", unboxed / bare, 2.0),
+        Promise("a task with a trivial agent, in the box", BY_HAND, boxed / bare, 4.0, "goal 2.9"),
+        Promise("the same at level none", BY_HAND, unboxed / bare, 3.0, "goal 2.5"),
+        _at_once(place, repository, bare),
         *_agents(place, repository),
     ]
+
+
+def _at_once(place: Path, repository: Path, bare: float) -> Promise:
+    """So many tasks of one flow, by the command, against as many by hand, one after the other."""
+    nodes = "".join(f"  n{number}: {{task: do it, agent: trivial}}\n" for number in range(AT_ONCE))
+    flow = place / "at-once.yaml"
+    flow.write_text(f"name: at-once\nnodes:\n{nodes}")
+    argv = [str(Path(sys.executable).with_name("corral")), "flow", "run", str(flow), "--repo", str(repository), "--yes"]
+    env = {**os.environ, "CORRAL_HOME": str(place / "state")}
+    (taken,) = interleaved(3, lambda: subprocess.run(argv, env=env, check=True, capture_output=True))
+    name = f"{AT_ONCE} tasks at once in one `corral flow run`, in the box"
+    return Promise(name, f"{AT_ONCE} by hand, one after the other", taken / (AT_ONCE * bare), 3.0, "goal 2.5")
 
 
 def _agents(place: Path, repository: Path) -> list[Promise]:
@@ -72,7 +78,13 @@ def _agents(place: Path, repository: Path) -> list[Promise]:
             place, repository, "claude", {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": KEY}, program=claude, most=1.15
         ),
         _agent(place, repository, "codex:gpt-5", {"OPENAI_BASE_URL": "/v1", "OPENAI_API_KEY": KEY}),
-        _agent(place, repository, "gemini:gemini-2.5-flash", {"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_KEY": KEY}),
+        _agent(
+            place,
+            repository,
+            "gemini:gemini-2.5-flash",
+            {"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_KEY": KEY},
+            most=1.15,
+        ),
     ]
 
 
@@ -93,7 +105,7 @@ def _agent(
         words = ", ".join(f'{key} = "{value}"' for key, value in given.items())
         named = f'program = "{program}"\n' if program else ""
         configure(place, f"[agents.{name}]\n{named}settings = {{ {words} }}\n")
-        with _Corral(place) as corral:
+        with EngineInUse(place) as corral:
             bare, boxed = interleaved(
                 7,
                 lambda: _bare_agent(place, repository, agents.find(name, {name: profile}), model or None, given),
@@ -118,17 +130,18 @@ def _bare_agent(place: Path, repository: Path, agent: Agent, model: str | None, 
         check=True,
         capture_output=True,
     )
-    _git(repository, "checkout", "--quiet", ".")
+    run_git(repository, "checkout", "--quiet", ".")
 
 
 def _bare(repository: Path, argv: list[str]) -> None:
     tree = repository.parent / f"tree-{uuid.uuid4().hex}"
-    _git(repository, "worktree", "add", "--quiet", "-b", tree.name, str(tree))
+    run_git(repository, "worktree", "add", "--quiet", "--detach", str(tree))
     subprocess.run(argv, cwd=tree, check=True, capture_output=True)
-    _git(tree, "diff", "HEAD")
+    run_git(tree, "diff", "HEAD")
+    run_git(repository, "worktree", "remove", "--force", str(tree))
 
 
-class _Corral:
+class EngineInUse:
     """An engine that is already up."""
 
     def __init__(self, place: Path) -> None:
@@ -140,16 +153,35 @@ class _Corral:
 
     def __exit__(self, *_: object) -> None:
         self._engine.close()
+        for task in asyncio.all_tasks(self._loop):  # connections to other machines
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.1))
         self._loop.close()
 
-    def run(self, repository: Path, agent: str, *, boxed: bool = True) -> None:
-        done = self._loop.run_until_complete(self._run(repository, agent, boxed=boxed))
+    def run(
+        self,
+        repository: Path,
+        agent: str,
+        *,
+        boxed: bool = True,
+        checks: tuple[str, ...] = (),
+        machine: str | None = None,
+    ) -> None:
+        level: Level = "strict" if boxed else "none"
+        request = Request(
+            prompt="do it",
+            repo=str(repository),
+            agents=(agent,),
+            checks=checks,
+            require=level,
+            unsandboxed=not boxed,
+            machine=machine,
+        )
+        done = self._loop.run_until_complete(self._run(request))
         if done.status != "done":
             raise SystemExit(f"the run is not done: {done.reason}")
 
-    async def _run(self, repository: Path, agent: str, *, boxed: bool) -> Run:
-        level: Level = "strict" if boxed else "none"
-        request = Request(prompt="do it", repo=str(repository), agents=(agent,), require=level, unsandboxed=not boxed)
+    async def _run(self, request: Request) -> Run:
         return await self._engine.execute(await self._engine.submit(request), _unheard)
 
 
@@ -172,6 +204,15 @@ def place() -> Generator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def trivial_agent(place: Path, text: str = AGENT) -> Path:
+    """Make a program that is an agent called `trivial`."""
+    agent = place / "agent.sh"
+    agent.write_text(text)
+    agent.chmod(0o755)
+    configure(place, f'[agents.trivial]\ncommand = ["{agent}"]\nprompt = "stdin"\n')
+    return agent
+
+
 def configure(place: Path, text: str) -> None:
     file = place / "config" / "corral" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -182,11 +223,13 @@ def repository_at(folder: Path) -> Path:
     folder.mkdir()
     for number in range(20):
         (folder / f"file-{number}.txt").write_text(f"file {number}\n" * 20)
-    _git(folder, "init", "--quiet", "-b", "main")
-    _git(folder, "add", ".")
-    _git(folder, "-c", "user.name=You", "-c", "user.email=you@example.org", "commit", "--quiet", "-m", "twenty files")
+    run_git(folder, "init", "--quiet", "-b", "main")
+    run_git(folder, "add", ".")
+    run_git(
+        folder, "-c", "user.name=You", "-c", "user.email=you@example.org", "commit", "--quiet", "-m", "twenty files"
+    )
     return folder
 
 
-def _git(folder: Path, *arguments: str) -> None:
+def run_git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, env=GIT, check=True, capture_output=True)

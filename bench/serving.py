@@ -163,7 +163,7 @@ def _viewers(root: Path) -> list[Promise]:
     delay = statistics.median(each[0] for each in ours) / statistics.median(each[0] for each in raws)
     load = statistics.median(each[1] for each in ours) / statistics.median(each[1] for each in raws)
     return [
-        Promise(f"an agent's line to {VIEWERS} viewers, half of all", "a raw asyncio SSE server", delay, 5),
+        Promise(f"an agent's line to {VIEWERS} viewers, half of all", "a raw asyncio SSE server", delay, 2),
         Promise("CPU of the server for each delivery", "the same", load, 1.5),
     ]
 

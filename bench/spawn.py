@@ -24,7 +24,7 @@ def measure() -> list[Promise]:
                 os.chown(folder / part, owner.uid, owner.gid)
         box = Box(folder=folder, workspace=folder / "work", home=folder / "home", memory_mb=4096)
         bare, boxed = interleaved(60, lambda: _start(ProcessStart(argv=[TRUE], env={})), lambda: _confined(box))
-    return [Promise("a confined `true`", "a bare fork and exec of it", boxed / bare, 12.0)]
+    return [Promise("a confined `true`", "a bare fork and exec of it", boxed / bare, 10.0)]
 
 
 def _confined(box: Box) -> None:

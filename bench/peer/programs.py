@@ -1,6 +1,7 @@
-"""Peers of flows: 1,000 steps that do nothing, one after another, durable; where bench/requirements.txt is installed.
+"""Peers of flows and of tasks, where bench/requirements.txt is installed.
 
-python programs.py NAME COUNT        prints seconds
+python programs.py NAME COUNT        prints seconds: of 1,000 steps that do nothing, one after another, durable;
+                                     of `swerex`, the median of so many tasks in the repository BENCH_REPOSITORY
 """
 
 from __future__ import annotations
@@ -130,6 +131,38 @@ def celery(count: int) -> float:
         server.wait()
 
 
+def swerex(count: int) -> float:
+    """A trivial task in a local deployment: start, session, worktree, agent, diff, stop."""
+    import asyncio  # noqa: PLC0415
+    import statistics  # noqa: PLC0415
+
+    from swerex.deployment.local import LocalDeployment  # noqa: PLC0415
+    from swerex.runtime.abstract import BashAction, CreateBashSessionRequest  # noqa: PLC0415
+
+    repository = os.environ["BENCH_REPOSITORY"]
+    tree = f"{repository}-tree"
+    command = (
+        f"cd {repository} && git worktree add --quiet --detach {tree} && cd {tree} && $BENCH_AGENT && git diff HEAD"
+        f" && cd / && git -C {repository} worktree remove --force {tree}"
+    )
+
+    async def task() -> float:
+        started = time.perf_counter()
+        deployment = LocalDeployment()
+        await deployment.start()
+        await deployment.runtime.create_session(CreateBashSessionRequest())
+        seen = await deployment.runtime.run_in_session(BashAction(command=command, timeout=60))
+        await deployment.stop()
+        if seen.exit_code != 0:
+            raise SystemExit(f"swerex: {seen.output}")
+        return time.perf_counter() - started
+
+    async def tasks() -> list[float]:
+        return [await task() for _ in range(count + 1)][1:]  # the first one warms up
+
+    return statistics.median(asyncio.run(tasks()))
+
+
 if __name__ == "__main__":
-    peers = {"dbos": dbos, "luigi": luigi, "prefect": prefect, "celery": celery}
+    peers = {"dbos": dbos, "luigi": luigi, "prefect": prefect, "celery": celery, "swerex": swerex}
     print(peers[sys.argv[1]](int(sys.argv[2])))
