@@ -35,7 +35,7 @@ EXIT_CODES = {
     "aider": ("0", "**0**", "-", "-", "-", "-", "anything"),
     "auto-claude": ("0", "-", "-", "-", "-", "-", "0 when its own review was not done"),
 }
-SCHEMAS = {"table": "of a table", "strict": "if every field must be there", "no": "told in words"}
+SCHEMAS = {"table": "of a table", "strict": "if every field must be there", "no": "by the prompt"}
 STEERS = {"live": "while it works", "turn": "when its turn ends", "no": "at the next start"}
 TEXT = """\
 # Agents
@@ -49,7 +49,7 @@ What is known of each agent before it is asked; `corral doctor` adds what is ins
 
 {abilities}
 
-- *resumes*: goes on with its own session after a crash or a limit. *steers*: when it heeds `corral steer`.
+- *resumes*: continues its own session after a crash or a limit. *steers*: when it takes in `corral steer`.
 - *schema*: whether its program takes the shape of [an output](../guides/structured-output.md) itself.
 - *tested*: *real* is the program itself, in the box, against a scripted model; *recorded* means that a recording of it
   is played in the tests too. Cost and tokens are what the program itself tells.
@@ -92,8 +92,8 @@ def _abilities(facts: AgentFacts) -> tuple[str, ...]:
         _yes(facts.mcp),
         f"`{facts.acp}`" if facts.acp else "no",
         SCHEMAS[facts.schema],
-        "told" if facts.reports_cost else "not told",
-        "told" if facts.reports_tokens else "not told",
+        "reported" if facts.reports_cost else "not reported",
+        "reported" if facts.reports_tokens else "not reported",
         TESTED[facts.name],
     )
 

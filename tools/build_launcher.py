@@ -1,4 +1,4 @@
-"""Compile the two launchers into the package when a C compiler is there; without one their Python twins are used."""
+"""Compile the programs of the package when a C compiler is there; the launchers have twins in Python."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+PROGRAMS = ("sandbox/launcher", "sandbox/inner", "workspace/mount_overlay")
+
 
 class LauncherHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         self._note_commit(version, build_data)
-        folder = Path(self.root, "src", "corral", "world", "sandbox")
+        folder = Path(self.root, "src", "corral", "world")
         compiler = shutil.which("cc") or shutil.which("gcc")
-        if self.target_name != "wheel" or not (folder / "launcher.c").exists() or compiler is None:
+        if self.target_name != "wheel" or not (folder / f"{PROGRAMS[0]}.c").exists() or compiler is None:
             return
-        for name in ("launcher", "inner"):
+        for name in PROGRAMS:
             # Put in its place whole: somebody may run the one that is there at this very moment.
-            fresh = folder / f".{name}-{os.getpid()}"
+            fresh = (folder / name).with_name(f".{Path(name).name}-{os.getpid()}")
             built = subprocess.run(
                 [compiler, "-O2", "-static", "-s", "-Wall", "-Werror", "-o", str(fresh), f"{folder / name}.c"],
                 check=False,
@@ -35,7 +37,7 @@ class LauncherHook(BuildHookInterface[Any]):
                 print(f"corral: no {name} built, the Python twins will be used: {built.stderr.strip()[:400]}")
                 return
             fresh.replace(folder / name)
-        build_data["artifacts"] += [f"src/corral/world/sandbox/{name}" for name in ("launcher", "inner")]
+        build_data["artifacts"] += [f"src/corral/world/{name}" for name in PROGRAMS]
         build_data["pure_python"] = False
         place = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{place}"  # programs of their own, for any Python

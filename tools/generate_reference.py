@@ -1,9 +1,10 @@
-"""Write the parts of docs/reference that the code knows best: commands, settings, agents; `--check` says if stale."""
+"""Write what the code knows best: parts of docs/reference, the schema of flows for editors; `--check` says if stale."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ import msgspec
 
 from corral.config.files import APART, CALLED, CHANNELS, COUNTING, KEYS, POWERFUL, TABLES
 from corral.frontends.cli import COMMANDS, corral
+from corral.rules.flows.json_schema import schema
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+SCHEMA = Path(__file__).parents[1] / "editors" / "vscode" / "schemas" / "flow.schema.json"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
 
 
@@ -143,16 +146,16 @@ def main() -> int:
     """Write the pages, or with `--check` only compare."""
     stale: list[str] = []
     pages = {
-        "cli.md": commands(),
-        "configuration.md": configuration(),
-        "agents.md": agents_page.page(),
-        "http-api.md": http_page.page(),
+        REFERENCE / "cli.md": commands(),
+        REFERENCE / "configuration.md": configuration(),
+        REFERENCE / "agents.md": agents_page.page(),
+        REFERENCE / "http-api.md": http_page.page(),
+        SCHEMA: json.dumps(schema()) + "\n",
     }
-    for name, text in pages.items():
-        path = REFERENCE / name
+    for path, text in pages.items():
         if path.exists() and path.read_text() == text:
             continue
-        stale.append(name)
+        stale.append(path.name)
         if "--check" not in sys.argv:
             path.write_text(text)
     if "--check" in sys.argv and stale:
