@@ -146,7 +146,7 @@ def test_too_long_a_context_is_condensed(agent: str, words: str, tmp_path: Path)
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)
         outcome = stage.run("--retries", "0", task="write two files")
-        bodies = [json.dumps(request.body) for request in model.requests]
+        bodies = [json.dumps(request.body) for request in model.posts]
     assert outcome.code == 0, outcome
     assert len(outcome.json["nodes"][0]["attempts"]) == 1
     assert sorted(outcome.attempt["files_changed"]) == ["one.txt", "two.txt"]

@@ -13,6 +13,7 @@ from tests.rig.person import Person
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
 LEVELS = ["full", "strict", "container", "landlock", "none"]  #: of Linux, the best first
+NOBODY = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}  #: nobody answers there
 
 
 def better(report: dict[str, dict[str, str]]) -> list[str]:
@@ -89,7 +90,7 @@ def test_it_asks_anew_and_does_not_repeat_what_was_once_true(corral: Corral) -> 
 
 def test_at_100_columns_nothing_is_cut(corral: Corral) -> None:
     corral.agent("mine", "true")
-    key = {"COLUMNS": "100", "ANTHROPIC_API_KEY": "x" * 20}
+    key = {"COLUMNS": "100", "ANTHROPIC_API_KEY": "x" * 20, **NOBODY}
     rows = {row["name"]: row for row in corral("agents", "--json", env=key).json}
     told = corral("doctor", env=key).out
     assert "…" not in told
@@ -126,7 +127,7 @@ def test_an_installed_agent_without_a_login_is_not_ready(corral: Corral) -> None
     report = corral("doctor", "--json").json
     assert (report["ready"], report["next"]) == (False, "claude")
     assert report["why"] == "no key or login of claude is seen"
-    assert corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x"}).json["ready"] is True
+    assert corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x", **NOBODY}).json["ready"] is True
 
 
 def test_an_agent_that_starts_outside_and_not_in_the_box_is_not_ready(corral: Corral) -> None:
@@ -139,7 +140,7 @@ def test_an_agent_that_starts_outside_and_not_in_the_box_is_not_ready(corral: Co
     program.write_text(f"#!/bin/sh\ncat {part} >/dev/null || exit 3\necho 2.1.0\n")
     program.chmod(0o755)
     corral.config(f'[agents.claude]\nprogram = "{program}"\n')
-    report = corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x"}).json
+    report = corral("doctor", "--json", env={"ANTHROPIC_API_KEY": "x", **NOBODY}).json
     assert report["ready"] is False
     assert report["why"].startswith("claude does not start in the box: it ended with 3: cat: ")
     assert "[agents.claude] program" in report["next"]

@@ -158,3 +158,23 @@ def test_the_key_of_an_ordinary_user(person: Person) -> None:
     assert "ANTHROPIC_API_KEY=sk-corral-" in found
     assert REAL not in found
     assert [REAL.encode() in request for request in seen] == [True]
+
+
+def test_a_key_that_its_provider_refuses_starts_nothing(corral: Corral, repo: Repo) -> None:
+    """It is tried before a run is made; `doctor` says the same, and a setting leaves it to the agent."""
+    seen: list[bytes] = []
+    refusing = answering(b"invalid x-api-key", seen=seen, head="401 Unauthorized")
+    with Upstream(refusing) as provider:
+        address = f"http://127.0.0.1:{provider.port}"
+        claude(corral, address)
+        outcome = corral("run", "look", "--agent", "claude", "--repo", repo.folder)
+        assert outcome.code == 2, outcome
+        words = f"{address} refuses the key of the agent `claude` in ANTHROPIC_API_KEY (401)"
+        assert outcome.err.splitlines()[0] == f"error: {words}"
+        assert corral("ls", "--json").json == []
+        assert all(request.startswith(b"GET /v1/models?limit=1 ") for request in seen)
+        report = corral("doctor", "--json").json
+        assert (report["ready"], report["why"], report["next"]) == (False, words, "export ANTHROPIC_API_KEY=...")
+        corral.config("try_key = false")
+        outcome = corral.run(repo, "look", "--agent", "claude", "--retries", "0")
+    assert outcome.attempt["error"]["class"] == "auth", outcome

@@ -94,8 +94,8 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: 
     assert repo.read(attempt["branch"], "ran.txt") == "run"
     assert set(repo.files(attempt["branch"])) == {"calc.py", "notes.md", "ran.txt", "src/new.txt"}
     assert repo.fingerprint() == before
-    assert "make it" in str(model.requests[0].body)
-    assert all(request.path.endswith(ENDPOINTS[agent][2]) for request in model.requests)
+    assert "make it" in str(model.posts[0].body)
+    assert all(request.path.endswith(ENDPOINTS[agent][2]) for request in model.posts)
     assert {"path": "src/new.txt", "type": "changed"}.items() <= next(
         event for event in corral.events() if event["type"] == "changed"
     ).items()
@@ -124,7 +124,7 @@ def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
         point(corral, OPENAI, model, CORRAL_LOOP_API="responses")
         outcome = corral.run(repo, "make it", "--agent", OPENAI)
     assert outcome.code == 0, outcome
-    assert {request.path for request in model.requests} == {"/v1/responses"}
+    assert {request.path for request in model.posts} == {"/v1/responses"}
     assert outcome.attempt["tokens"]["output"] == 35
 
 
@@ -232,9 +232,9 @@ def test_what_is_outside_the_workspace_is_refused(corral: Corral) -> None:
     assert "belongs to git" in told[4][2]
     assert set(outcome.attempt["files_changed"]) == {"in.txt", "link", "seen.txt"}
     assert "key-of-the-person" not in repo.read(outcome.attempt["branch"], "seen.txt")
-    assert model.requests[0].headers["authorization"] == "Bearer key-of-the-person"
-    assert "data:image/png;base64" not in str(model.requests[2].body)
-    assert "data:image/png;base64" in str(model.requests[3].body)
+    assert model.posts[0].headers["authorization"] == "Bearer key-of-the-person"
+    assert "data:image/png;base64" not in str(model.posts[2].body)
+    assert "data:image/png;base64" in str(model.posts[3].body)
 
 
 def test_every_tool_gives_back_data(corral: Corral, repo: Repo) -> None:
@@ -299,7 +299,7 @@ def test_turns_are_limited(corral: Corral, repo: Repo) -> None:
         point(corral, OPENAI, model, CORRAL_LOOP_TURNS="3")
         outcome = corral.run(repo, "make it", "--agent", OPENAI, "--retries", "0")
     assert "used up its 3 turns" in outcome.attempt["error"]["message"]
-    assert len(model.requests) == 3
+    assert len(model.posts) == 3
 
 
 ANSWER = """Two changes.
@@ -333,7 +333,7 @@ def test_a_model_without_tools_answers_with_files(corral: Corral, repo: Repo, ag
     assert set(outcome.attempt["files_changed"]) == {"calc.py", "docs/new.md"}
     assert "a + b" in repo.read(outcome.attempt["branch"], "calc.py")
     assert outcome.attempt["tokens"]["output"] == 60
-    bodies = [str(request.body) for request in model.requests]
+    bodies = [str(request.body) for request in model.posts]
     assert "notes.md" in bodies[0]  # the list of files
     assert "return a - b" in bodies[1]  # what it asked to see
     assert "not in the workspace" in bodies[2]  # what was refused
@@ -347,8 +347,8 @@ def test_an_endpoint_that_has_no_tools_is_found_out(corral: Corral, repo: Repo) 
         outcome = corral.run(repo, "make a.txt", "--agent", agent, env={"OLLAMA_HOST": model.url})
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["branch"], "a.txt") == "made"
-    assert "tools" in model.requests[0].body
-    assert "tools" not in model.requests[1].body
+    assert "tools" in model.posts[0].body
+    assert "tools" not in model.posts[1].body
 
 
 @pytest.mark.parametrize("agent", ["ollama:qwen2.5-coder:32b", pytest.param("anthropic:claude-sonnet-4-5", marks=ALSO)])
@@ -392,7 +392,7 @@ def test_files_of_the_task_are_shown_to_a_model_that_can_read_none(corral: Corra
     with ScriptedModel(Script(turns=(Turn(text=answer),), toolless=True)) as model:
         point(corral, OPENAI, model, CORRAL_LOOP_MODE="text")
         outcome = corral.run(repo, "make it a number", "--agent", OPENAI, "--file", "part_b.py")
-        asked = str(model.requests[0].body)
+        asked = str(model.posts[0].body)
     assert outcome.attempt["files_changed"] == ["part_b.py"], outcome
     assert "content of b" in asked
     assert "content of a" not in asked

@@ -200,7 +200,7 @@ def run(stage: Stage, turns: list[Turn], *arguments: str) -> tuple[Any, list[str
     with ScriptedModel(turns) as model:
         stage.point_to(model.url)
         outcome = stage.run("--output", SHAPE, *arguments, task="review it")
-        return outcome, [json.dumps(request.body) for request in model.requests]
+        return outcome, [json.dumps(request.body) for request in model.posts]
 
 
 # That every real agent is asked once more, and goes on with its own session: the cases `bad_output` and `resumes` of

@@ -18,8 +18,8 @@ from corral.config import loader
 from corral.config.paths import user_file
 from corral.config.settings import Config
 from corral.engine.context import Context
-from corral.machines import programs
-from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, locate_agent
+from corral.machines import key_trial, programs
+from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, locate_agent, resolve_agent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import BadRequest, CorralError, Untrusted
 from corral.world import machine_limits
@@ -129,6 +129,11 @@ async def _trial(context: Context, found: list[AgentReport], held: ProbeResult) 
     report, facts = next(each for each in found if each.name == name), locate_agent(name, settings)[0].facts
     if not facts.version or held.level == "none" or not report.program or report.program == BUILT_IN:
         return "", FIRST_RUN
+    resolved = resolve_agent(name, settings)
+    try:
+        await key_trial.check((resolved,), context.home, anew=True)
+    except BadRequest as error:
+        return str(error), f"export {key_trial.key_variable(resolved)}=..."
     wrong = await try_start(Path(report.program), facts.version, held.level, context.home)
     if not wrong:
         return "", FIRST_RUN

@@ -92,7 +92,7 @@ class Network:
         provider = facts.provider
         named = resolved.env.get(provider.address, "") if provider else ""
         present = [name for name in (provider.keys if provider else ()) if resolved.env.get(name)]
-        url = _url(provider.address, named or provider.standard) if provider else ""
+        url = provider_url(provider.address, named or provider.standard) if provider else ""
         if provider is None or not url or not is_metered(resolved):
             self.left = tuple(name for name in facts.keys if resolved.env.get(name))
             # Where its settings say it is to go, it may go: they are the user's, or trusted.
@@ -246,5 +246,6 @@ def _went_well(task: asyncio.Task[None]) -> bool:
     return task.cancelled() or task.exception() is None
 
 
-def _url(variable: str, address: str) -> str:
+def provider_url(variable: str, address: str) -> str:
+    """Return the URL of a provider, as an agent's variable names it."""
     return ollama_url(address) if variable == "OLLAMA_HOST" else address

@@ -76,6 +76,8 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     #: requests to its provider on each account, of all runs together; the lowest holds
     requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
+    #: try its key before anything starts, where its provider has a call that costs nothing; never a login
+    try_key: bool = True
     #: which of `[accounts]` it uses unless asked otherwise; else whatever it is logged in with
     account: str | None = None  #: which of its accounts it uses unless asked otherwise
     #: when its account is limited, the next of its accounts continues

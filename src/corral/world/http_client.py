@@ -46,15 +46,20 @@ def check_address(url: str, what: str) -> str:
 
 
 def exchange(
-    method: str, address: str, headers: Mapping[str, str], body: bytes | None = None, most: int = MOST_ANSWER
+    method: str,
+    address: str,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    most: int = MOST_ANSWER,
+    seconds: float = SECONDS,
 ) -> HttpAnswer:
-    """Send one request and read the beginning of its answer; it blocks, for half a minute at most."""
+    """Send one request and read the beginning of its answer; it blocks, `seconds` for each step at most."""
     import http.client  # noqa: PLC0415 -- slow to load, and seldom needed
 
     connection: http.client.HTTPConnection | None = None
     try:
         parts = urlsplit(address)
-        connection = _connect(parts)
+        connection = _connect(parts, seconds)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request(method, path, body, dict(headers))
         answer = connection.getresponse()
@@ -80,7 +85,7 @@ class _Refused(OSError):
     """The address is none that is posted to."""
 
 
-def _connect(parts: SplitResult) -> http.client.HTTPConnection:
+def _connect(parts: SplitResult, seconds: float) -> http.client.HTTPConnection:
     """Connect to a host, through the proxy of this machine if there is one; a name is looked up once."""
     import http.client  # noqa: PLC0415
     import ssl  # noqa: PLC0415
@@ -91,7 +96,7 @@ def _connect(parts: SplitResult) -> http.client.HTTPConnection:
     hop = chain.hop(host, plain=not secure) if chain and secure else None
     context = ssl.create_default_context() if secure else None
     if hop:
-        through = http.client.HTTPSConnection(hop.host, hop.port, timeout=SECONDS, context=context)
+        through = http.client.HTTPSConnection(hop.host, hop.port, timeout=seconds, context=context)
         through.set_tunnel(host, port, dict(hop.fields()))
         return through
     found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
@@ -99,8 +104,8 @@ def _connect(parts: SplitResult) -> http.client.HTTPConnection:
         (words for each in found if (words := _refusal(ipaddress.ip_address(each.partition("%")[0])))), ""
     ):
         raise _Refused(words)
-    bare = socket.create_connection((found[0], port), timeout=SECONDS)
-    connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+    bare = socket.create_connection((found[0], port), timeout=seconds)
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.sock = context.wrap_socket(bare, server_hostname=host) if context else bare
     except BaseException:

@@ -16,7 +16,7 @@ from corral.config.paths import exists
 from corral.config.settings import Config
 from corral.machines.frames import MachineLost
 from corral.machines.remote.link import MachineLink, current_links
-from corral.machines.resolved_agent import PLAYERS, resolve_agent
+from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of
@@ -34,8 +34,12 @@ SCRIPT_HINT = "see docs: scripted agent"
 SCRIPT_STEP = re.compile(r"^[ \t]*\[\[[ \t]*step[ \t]*\]\]", re.MULTILINE)
 
 
-def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -> None:
-    """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
+def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -> tuple[ResolvedAgent, ...]:
+    """Ask each agent's file for its command now: what it refuses is refused before anything is made.
+
+    Return those that ask their provider with a key.
+    """
+    keyed: dict[tuple[str, str | None], ResolvedAgent] = {}
     tried: set[tuple[AgentChoice, bool, int]] = set()
     for node in flow.nodes:
         judges = tuple(each for each in (node.judge, node.reader) if each)
@@ -45,10 +49,14 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
                 continue
             tried.add(about)
             with findings.at(node.id, "agent"):
-                _starts(choice, node, settings, str(request.repo))
+                resolved = _starts(choice, node, settings, str(request.repo))
+                provider = resolved.agent.facts.provider
+                if provider and any(resolved.env.get(name) for name in provider.keys):
+                    keyed[choice.name, choice.account] = resolved
+    return tuple(keyed.values())
 
 
-def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> None:
+def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> ResolvedAgent:
     resolved = resolve_agent(choice.name, settings, choice.account)
     if node.task.images and node.kind == "task" and not resolved.agent.facts.images:
         hint = "claude, codex, opencode, openai, anthropic, google, ollama and agents over ACP do"
@@ -68,6 +76,7 @@ def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> Non
         resolved.programs.scripts(command)  # these go along; the rest is looked for there
     if resolved.agent.facts.family == "scripted":
         check_script(Path(command.argv[1]).absolute())
+    return resolved
 
 
 def writer(settings: Config) -> None:

@@ -95,6 +95,10 @@ class Requests:
         """Prepare a request and hold its base; where that moved meanwhile, hold the new one first."""
         submission = await self.prepare(request)
         vet(submission.plan)
+        if submission.keyed:
+            from corral.machines import key_trial  # noqa: PLC0415 -- most agents have none
+
+            await key_trial.check(submission.keyed, self._context.home)
         if submission.plan.base is None or await self._pin(submission.plan, submission.plan.base, run, request):
             return submission
         held = await self._pin_moving(submission.plan, run, request)

@@ -19,7 +19,7 @@ from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.preflight import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.resolved_agent import ResolvedAgent, resolve_agent
 from corral.machines.scope import FittedScope, MachinePaths, agentignore
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
@@ -47,6 +47,7 @@ class RunSubmission(Struct, frozen=True):
     plan: RunPlan
     notes: tuple[str, ...]
     explained: ScopeExplanation
+    keyed: tuple[ResolvedAgent, ...] = ()  #: agents that ask their provider with a key
 
 
 async def prepare(
@@ -123,7 +124,7 @@ async def _prepare(
     settings = load_trusted_settings(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
     flow = build_flow.build(request, settings, top, history, findings)
-    await _preflight(flow, settings, request, findings, (top, state))
+    keyed = await _preflight(flow, settings, request, findings, (top, state))
     here = [node for node in flow.nodes if node.machine is None and node.kind in ("task", "run")]
     level = await _level(request, state, needed=bool(here))
     names = dict.fromkeys(
@@ -147,7 +148,7 @@ async def _prepare(
     rules = await _evidence(request, settings, flow, (state, level), (start.repository, fits.values()), notes)
     plan = structs.replace(_plan(request, settings, start, flow), level=level, scopes=scopes, evidence=rules)
     notes += _without_mcp(names, settings)
-    return RunSubmission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level))
+    return RunSubmission(plan, tuple(notes), scope.explain_scope(next(iter(fits.values())), level), keyed)
 
 
 async def _begin_look(
@@ -228,15 +229,16 @@ async def _read_issue(request: Request, state: Path) -> IssueTask | None:
 
 async def _preflight(
     flow: Flow, settings: Config, request: Request, findings: Findings, folders: tuple[Path, Path]
-) -> None:
-    """Find out what could not start, here and on the machines that are asked for."""
+) -> tuple[ResolvedAgent, ...]:
+    """Find out what could not start, here and on the machines that are asked for; return agents with a key."""
     top, state = folders
-    preflight.agents(flow, settings, request, findings)
+    keyed = preflight.agents(flow, settings, request, findings)
     preflight.checks(flow, settings, top, findings)
     if any(node.machine is not None for node in flow.nodes):
         await preflight.check(flow, settings, state, findings, connect=not request.draft)
     findings.tell()
     preflight.writer(settings)
+    return keyed
 
 
 def _is_own(request: Request) -> bool:

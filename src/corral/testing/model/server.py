@@ -60,6 +60,11 @@ class ScriptedModel:
             return list(self._requests)
 
     @property
+    def posts(self) -> list[Request]:
+        """Those requests that ask for something; no look at whether a key is good, or at what models there are."""
+        return [request for request in self.requests if request.method == "POST"]
+
+    @property
     def work_requests(self) -> list[Request]:
         """Those requests that hand the model tools and ask for work; no probe, no count of tokens, no title."""
         routes = [(request, route(request)) for request in self.requests]
