@@ -118,7 +118,19 @@ def test_unknown_methods_are_refused_and_unknown_notices_ignored(client: Editor)
     client.notify("session/cancel", nothing=1)
     client.notify("$/cancel_request", requestId="never-sent")
     client.notify("$/anything")
-    assert client.request("logout") == {}
+
+
+def test_who_logs_out_logs_in_before_the_next_session(user: Corral, repo: Repo) -> None:
+    with editor(user) as client:
+        assert client.initialize()["agentCapabilities"]["auth"] == {"logout": {}}
+        session = client.new_session(repo)
+        assert client.request("logout") == {}
+        for method, named in (("new", {}), ("load", {"sessionId": session}), ("resume", {"sessionId": session})):
+            refused = client.refused(f"session/{method}", cwd=str(repo.folder), mcpServers=[], **named)
+            assert (refused["code"], refused["data"]["hint"]) == (-32000, "authenticate with the method corral")
+        assert client.prompt(session, "/status") == "end_turn", "what is open stays open"
+        client.request("authenticate", methodId="corral")
+        assert client.new_session(repo)
 
 
 def test_a_prompt_while_a_run_works_is_refused_and_the_run_untouched(client: Editor, user: Corral, repo: Repo) -> None:
@@ -131,6 +143,25 @@ def test_a_prompt_while_a_run_works_is_refused_and_the_run_untouched(client: Edi
     assert [run["status"] for run in runs_of(user, session)] == ["running"]
     client.notify("session/cancel", sessionId=session)
     assert client.result(number)["stopReason"] == "cancelled"
+
+
+LONG = "x" * (64 << 20)
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        (f'{{"jsonrpc": "2.0", "id": "far", "method": "session/prompt", "params": {{"prompt": "{LONG}"}}}}', "far"),
+        (f'{{"params": {{"prompt": "{LONG}", "id": 5}}, "method": "session/prompt", "id": 4711}}', 4711),
+        (f'{{"method": "session/prompt", "params": {{"prompt": "{LONG}", "id": 5}}}}', None),
+        (f'{{"id": 4711, "result": {{"outcome": "{LONG}"}}}}', None),
+    ],
+    ids=["first", "last", "none", "answer"],
+)
+def test_a_request_that_is_too_long_is_refused_by_its_id(client: Editor, line: str, number: Any) -> None:
+    error = raw(client, line, number)
+    assert (error["code"], error["message"]) == (-32600, "a message of more than 64 MB is not read")
+    assert client.request("session/list")
 
 
 def test_answers_that_nobody_waits_for_change_nothing(client: Editor) -> None:

@@ -62,7 +62,13 @@ async def drive(connection: ClientSideConnection, client: SdkClient, repo: Repo)
     await connection.resume_session(session_id=session, cwd=str(repo.folder))
     await connection.close_session(session_id=session)
     await connection.delete_session(session_id=session)
+    assert told.agent_capabilities
+    assert told.agent_capabilities.auth
+    assert told.agent_capabilities.auth.logout
     await connection.logout()
+    with pytest.raises(RequestError, match="logged out"):
+        await connection.new_session(cwd=str(repo.folder), mcp_servers=[])
+    await connection.authenticate(method_id="corral")
     with pytest.raises(RequestError, match="there is no session"):
         await connection.load_session(cwd=str(repo.folder), session_id=session, mcp_servers=[])
 

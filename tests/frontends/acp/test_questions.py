@@ -40,7 +40,10 @@ def test_a_gate_is_a_permission(client: Editor, gated: Repo) -> None:
     assert [(each["optionId"], each["kind"]) for each in asked["options"]] == [
         ("yes", "allow_once"), ("no", "reject_once"),
     ]  # fmt: skip
-    assert client.updates("tool_call")[0]["title"] == "Write it?"
+    shown = client.updates("tool_call")[0]
+    assert shown["title"] == "Write it?"
+    assert "Without an answer by" in shown["content"][0]["content"]["text"]
+    assert {**shown, "sessionUpdate": None} == {**asked["toolCall"], "sessionUpdate": None}, "the question, whole"
     assert "**done**" in client.said
 
 
@@ -126,6 +129,9 @@ def test_cancel_while_a_merge_is_asked(client: Editor, repo: Repo) -> None:
     session = client.new_session(repo)
     number = client.begin_prompt(session, "write said.txt")
     client.until(lambda: client.calls, "the question whether to merge")
+    call = client.calls[0]["params"]["toolCall"]
+    assert (call["title"], call["kind"], call["status"]) == ("Merge 1 file into main", "edit", "pending")
+    assert [each["path"] for each in call["content"]] == [str(repo.folder / "said.txt")], "a client that shows diffs"
     client.notify("session/cancel", sessionId=session)
     assert client.result(number) == {"stopReason": "cancelled"}
     assert not (repo.folder / "said.txt").exists()

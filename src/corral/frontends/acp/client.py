@@ -17,6 +17,7 @@ class EditorClient:
         self.ask_seconds = ask_seconds  #: how long it may take to answer a question of ours
         self.engine = Engine()
         self.opening: Opening | None = None  #: what it said of itself; None: nothing yet
+        self.logged_out = False  #: by its own request; agents keep their logins, and other editors theirs
 
     @property
     def capabilities(self) -> ClientCapabilities:

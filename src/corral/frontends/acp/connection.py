@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import queue
+import re
 import threading
 
 from msgspec import Raw
@@ -13,10 +14,32 @@ from msgspec import Raw
 from corral.agents.formats.acp import wire
 from corral.frontends.acp.streams import CHUNK, Streams
 
-MOST_LINE = 64 << 20  #: bytes; of a longer line nothing is kept
+MOST_LINE = 64 << 20  #: bytes; of a longer line only its ends are kept
+ENDS = 4096  #: bytes of each end of such a line: clients write the id of a request at one of them
 MOST_WAITING = 4 << 20  #: bytes that a client has not read; above that, progress is left out until it has
 FLUSH_SECONDS = 5.0
-TOO_LONG = b"too long"  #: in the place of such a line; no message is spelled so
+MEMBER = rb'\s*"(\w+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*'  #: of a message: a name with a text or a number
+FIRST_MEMBERS = re.compile(rb"\s*\{(?:" + MEMBER + rb",)*")
+LAST_MEMBERS = re.compile(rb"(?:," + MEMBER + rb")*\}\s*\Z")
+
+
+class LongLine:
+    """What is kept of a line that is too long to be read."""
+
+    def __init__(self, head: bytes) -> None:
+        self.head, self._tail = head[:ENDS], head[-ENDS:]
+
+    def add(self, part: bytes) -> None:
+        self._tail = (self._tail + part[-ENDS:])[-ENDS:]
+
+    @property
+    def request(self) -> bytes:
+        """Return the id of the request that it is; null where none is found, as the protocol wants it."""
+        first = FIRST_MEMBERS.match(self.head)
+        last = LAST_MEMBERS.search(self._tail)
+        ends = b",".join(found.group() for found in (first, last) if found)
+        members = dict(re.findall(MEMBER, ends))
+        return members.get(b"id", b"null") if b"method" in members else b"null"
 
 
 class RefusedByClient(Exception):
@@ -29,7 +52,7 @@ class EditorConnection:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[bytes | LongLine | None] = asyncio.Queue()
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._sent = self._written = 0  #: bytes; each is counted by one thread alone
         self._number = 0
@@ -41,8 +64,8 @@ class EditorConnection:
         self._reader.start()
         self._writer.start()
 
-    async def next_line(self) -> bytes | None:
-        """Return the next line, `TOO_LONG` for one that was, None at the end."""
+    async def next_line(self) -> bytes | LongLine | None:
+        """Return the next line, a `LongLine` for one that cannot be read, None at the end."""
         return await self._lines.get()
 
     def close(self) -> None:
@@ -108,7 +131,7 @@ class EditorConnection:
                 self._hand_over(None)
                 return
 
-    def _hand_over(self, line: bytes | None) -> None:
+    def _hand_over(self, line: bytes | LongLine | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
@@ -130,21 +153,24 @@ class LineBuffer:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
+        self._long: LongLine | None = None
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that are whole now; `TOO_LONG` for each that was."""
+    def feed(self, chunk: bytes) -> list[bytes | LongLine]:
+        """Return the lines that are whole now."""
         *ended, rest = chunk.split(b"\n")
-        lines: list[bytes] = []
+        lines: list[bytes | LongLine] = []
         for part in ended:
             self._add(part)
-            lines.append(b"".join(self._parts) if self._size <= MOST_LINE else TOO_LONG)
-            self._parts, self._size = [], 0
+            lines.append(self._long or b"".join(self._parts))
+            self._parts, self._size, self._long = [], 0, None
         self._add(rest)
-        return [line for line in lines if line.strip()]
+        return [line for line in lines if isinstance(line, LongLine) or line.strip()]
 
     def _add(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > MOST_LINE:
-            self._parts = []
+        if self._long is not None:
+            self._long.add(part)
         elif part:
             self._parts.append(part)
+            self._size += len(part)
+            if self._size > MOST_LINE:
+                self._long, self._parts = LongLine(b"".join(self._parts)), []

@@ -32,6 +32,7 @@ def _result(client: object) -> dict[str, object]:
             "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": True, "sse": False},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+            "auth": {"logout": {}},
         },
         "authMethods": _logins(client),
         "_meta": {"steering": {"supported": True}},

@@ -9,7 +9,7 @@ from corral import amounts
 from corral.engine.engine import Engine
 from corral.engine.views.changes import ChangeSelection
 from corral.frontends.acp.questions import Asker, FormOption
-from corral.frontends.acp.updates import Content, Updates, diff_content, text_content
+from corral.frontends.acp.updates import Content, ShownCall, Updates, diff_content, text_content
 from corral.frontends.text import one_line
 from corral.model import Attempt, Entry, Run
 from corral.model.errors import CorralError
@@ -31,13 +31,15 @@ class MergeQuestion:
     def __init__(self, engine: Engine, updates: Updates, run: Run) -> None:
         self._engine, self._updates, self._run = engine, updates, run
         self._call = f"{run.run}/merge"
+        self._shown = ShownCall(self._call, "Merge the result", "edit")
 
     async def show(self, *, ask: bool) -> None:
         """Show the change as edits at the paths of the checkout."""
         files, content = await change_content(self._engine, self._run)
         into = self._run.merge.into or "its branch"
         if ask:
-            self._updates.begin_call(self._call, f"Merge {_count(files)} into {into}", "edit", "pending", content)
+            self._shown = ShownCall(self._call, f"Merge {_count(files)} into {into}", "edit", content)
+            self._updates.begin_question(self._shown)
         else:
             title = f"{_count(files)} changed, not merged: `/merge` merges into {into}"
             self._updates.begin_call(self._call, title, "edit", "completed", content)
@@ -64,10 +66,10 @@ class MergeQuestion:
 
     async def _ask_here(self, asker: Asker) -> str | None:
         several = sum(len(node.attempts) for node in self._run.nodes) > 1
-        chosen = await asker.permit(self._call, [MERGE, *([COMPARE] if several else []), LATER, REJECT])
+        chosen = await asker.permit(self._shown, [MERGE, *([COMPARE] if several else []), LATER, REJECT])
         while chosen == COMPARE.id:
             self._updates.say("\n".join(comparison(self._engine, self._run.run)) + "\n\n")
-            chosen = await asker.permit(self._call, [MERGE, LATER, REJECT])
+            chosen = await asker.permit(self._shown, [MERGE, LATER, REJECT])
         return chosen
 
     async def _answered_elsewhere(self, number: str) -> Entry:

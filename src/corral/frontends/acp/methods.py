@@ -86,6 +86,7 @@ def _authenticate(sessions: Sessions, wanted: asked.Authenticate) -> Answer:
         found = await sessions.client.engine.examine()
         missing = [part for part in found.parts if not part.ok]
         if found.ok:
+            sessions.client.logged_out = False
             return {}
         why = f"{missing[0].found}: {missing[0].remedy}" if missing else "no agent can run here"
         raise Refused(LOGIN_NEEDED, why, "corral doctor")
@@ -93,14 +94,22 @@ def _authenticate(sessions: Sessions, wanted: asked.Authenticate) -> Answer:
     return look(), None
 
 
-def _logout(_: Sessions, __: object) -> Answer:
-    return {}, None  # corral keeps no login of its own: agents keep theirs
+def _logout(sessions: Sessions, _: object) -> Answer:
+    """Ask this client to log in again before it opens a session; what is open and what runs is left alone."""
+    sessions.client.logged_out = True
+    return {}, None
+
+
+def _check_login(sessions: Sessions) -> None:
+    if sessions.client.logged_out:
+        raise Refused(LOGIN_NEEDED, "this editor has logged out", f"authenticate with the method {AGENT_LOGIN}")
 
 
 # --- sessions
 
 
 def _new(sessions: Sessions, wanted: asked.NewSession) -> Answer:
+    _check_login(sessions)
     engine = sessions.client.engine
     session = EditorSession(sessions.client, engine.chats.open(str(_folder(wanted.cwd)), {}))
     session.offer(wanted.mcp_servers)
@@ -135,6 +144,7 @@ def _tell_commands(session: EditorSession) -> None:
 
 
 def _reopen(sessions: Sessions, wanted: asked.OldSession) -> EditorSession:
+    _check_login(sessions)
     session = sessions.find(wanted.session_id)
     folder = _folder(wanted.cwd)
     if str(folder) != session.folder:

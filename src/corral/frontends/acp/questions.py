@@ -10,7 +10,7 @@ from msgspec import Struct
 from corral.agents.formats.acp.client_requests import ELICITATION_REPLY, PERMISSION_REPLY, ClientCapabilities
 from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.frontends.acp.connection import EditorConnection, RefusedByClient
-from corral.frontends.acp.updates import Updates, text_content
+from corral.frontends.acp.updates import ShownCall, Updates, text_content
 from corral.model import Entry, moment
 
 #: Not asked while a run works: to wait for a quota, or for a merge that was asked for by itself, is no hurry; and
@@ -48,12 +48,12 @@ class Asker:
         """Return what the user answers; None: they did not."""
         return await (self._ask_by_form(entry) if self._has_forms else self._ask_by_permission(entry))
 
-    async def permit(self, call: str, options: Sequence[FormOption]) -> str | None:
+    async def permit(self, call: ShownCall, options: Sequence[FormOption]) -> str | None:
         """Ask for one of several answers about a tool call; None: there was none in time."""
         shown = [{"optionId": each.id, "name": each.name, "kind": each.kind} for each in options]
         asked: dict[str, object] = {
             "sessionId": self._updates.session,
-            "toolCall": {"toolCallId": call},
+            "toolCall": call.pending(),
             "options": shown,
         }
         try:
@@ -84,17 +84,17 @@ class Asker:
         return declined if reply.action == "decline" and declined in entry.choices else None
 
     async def _ask_by_permission(self, entry: Entry) -> str | None:
-        call = f"question-{entry.id}"
-        self._updates.begin_call(call, entry.text[:500], "other", "pending", [text_content(_words(entry))])
+        call = ShownCall(f"question-{entry.id}", entry.text[:500], "other", (text_content(_words(entry)),))
+        self._updates.begin_question(call)
         options = [FormOption(choice, choice, _kind(choice, entry)) for choice in entry.choices]
         try:
             answer = await self.permit(call, options)
         except asyncio.CancelledError:
-            self._updates.change_call(call, status="completed", title=f"Answered elsewhere: {entry.text[:500]}")
+            self._updates.change_call(call.id, status="completed", title=f"Answered elsewhere: {entry.text[:500]}")
             raise
         said = "not answered here" if answer is None else f"answered: {answer}"
         self._updates.change_call(
-            call, status="failed" if answer is None else "completed", title=f"{entry.text[:500]} ({said})"
+            call.id, status="failed" if answer is None else "completed", title=f"{entry.text[:500]} ({said})"
         )
         return answer
 

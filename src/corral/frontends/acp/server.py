@@ -20,7 +20,7 @@ from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.engine.doctor import explain_machine_error
 from corral.frontends.acp import initialize, methods
 from corral.frontends.acp.client import EditorClient
-from corral.frontends.acp.connection import MOST_LINE, TOO_LONG, EditorConnection
+from corral.frontends.acp.connection import MOST_LINE, EditorConnection, LongLine
 from corral.frontends.acp.failures import INTERNAL, INVALID, PARSE, Refused, refused_by
 from corral.frontends.acp.streams import Streams
 from corral.model.errors import CorralError, refusal_of
@@ -76,9 +76,9 @@ class Server:
 
     # --- messages
 
-    def _take(self, line: bytes) -> None:
-        if line is TOO_LONG:
-            self._refuse(Raw(b"null"), INVALID, f"a message of more than {MOST_LINE >> 20} MB is not read")
+    def _take(self, line: bytes | LongLine) -> None:
+        if isinstance(line, LongLine):
+            self._refuse(Raw(line.request), INVALID, f"a message of more than {MOST_LINE >> 20} MB is not read")
             return
         try:
             message = decode(wire.MESSAGE, line.decode())

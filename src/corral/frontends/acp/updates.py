@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from corral.frontends.acp.connection import EditorConnection
 
 Content = dict[str, object]
@@ -20,6 +22,20 @@ def text_content(text: str) -> Content:
 
 def diff_content(path: str, old: str | None, new: str) -> Content:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
+
+
+class ShownCall(Struct, frozen=True):
+    """A tool call about which the user is asked."""
+
+    id: str
+    title: str
+    kind: str
+    content: Sequence[Content] = ()
+
+    def pending(self) -> dict[str, object]:
+        """Return it whole, as it stands in a request too: not every client looks a call up by its id."""
+        title, content = self.title, list(self.content)
+        return {"toolCallId": self.id, "title": title, "kind": self.kind, "status": "pending", "content": content}
 
 
 class Updates:
@@ -47,6 +63,9 @@ class Updates:
 
     def begin_call(self, call: str, title: str, kind: str, status: str, content: Sequence[Content] = ()) -> None:
         self.send("tool_call", toolCallId=call, title=title, kind=kind, status=status, content=list(content))
+
+    def begin_question(self, call: ShownCall) -> None:
+        self.send("tool_call", **call.pending())
 
     def change_call(self, call: str, **fields: object) -> None:
         self.send("tool_call_update", toolCallId=call, **fields)
