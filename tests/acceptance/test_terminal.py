@@ -41,6 +41,7 @@ def test_tables_fit_eighty_columns(corral: Corral, repo: Repo, command: str) -> 
     ]
     assert rows, screen.text
     assert max(map(len, rows)) <= 80, rows
+    assert "\x1b[1m" in screen.raw, "the heading is bold"
 
 
 def test_a_diff_is_coloured_and_paged(corral: Corral, repo: Repo) -> None:

@@ -10,7 +10,7 @@ from tests.rig.screen import on_terminal
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b]0;title\x07\x9b31m\u202e"
-OURS = re.compile(r"\x1b\[(?:[012]|3[1236])m")
+OURS = re.compile(r"\x1b\[(?:[012]|3[12356])m")
 
 
 def test_nothing_of_an_agents_reaches_the_terminal(corral: Corral) -> None:

@@ -1,5 +1,8 @@
 """Money, times and counts in words."""
 
+import io
+import re
+import sys
 import time
 
 import pytest
@@ -48,3 +51,20 @@ def test_cost_says_by_whose_word_and_what_is_reserved() -> None:
     assert text.money(Cost(0.004, "reported")) == "$0.004"
     assert text.money(Cost(0.5, "computed", 1.25)) == "$0.50 computed, up to $1.25 reserved"
     assert text.money(Cost(None, "unknown", 2.0)) == "cost unknown, up to $2.00 reserved"
+
+
+def test_states_in_a_table_are_coloured_on_a_terminal_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    head, rows = ("RUN", "STATUS", "AGENT", "TASK"), [("r1", "done, proven, merged", "done", "done with it")]
+    plain = text.table(head, rows)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    drawn = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", text.VisibleStream(io.TextIOWrapper(drawn, encoding="utf-8")))
+    sys.stdout.write("\n".join(text.table(head, rows)))
+    sys.stdout.flush()
+    lines = drawn.getvalue().decode().splitlines()
+    assert lines[0].startswith("\x1b[1mRUN\x1b[0m")
+    assert "\x1b[32mdone\x1b[0m, \x1b[32mproven\x1b[0m, \x1b[35mmerged\x1b[0m  done" in lines[1]
+    assert lines[1].endswith("done   done with it"), "an agent's name and a user's words have no colour of a state"
+    assert [re.sub("\x1b\\[[0-9]+m", "", line) for line in lines] == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert text.table(head, rows) == plain

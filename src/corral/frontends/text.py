@@ -26,15 +26,22 @@ _FULL_INDEX = re.compile(r"^index ([0-9a-f]{12})[0-9a-f]{28,52}\.\.([0-9a-f]{12}
 _PATCH_COLOURS = (
     ("diff ", 1), ("index ", 2), ("--- ", 1), ("+++ ", 1), ("@@", 36), ("+", 32), ("-", 31),
 )  # fmt: skip
-_COLOURS = {"red": 31, "green": 32, "yellow": 33, "cyan": 36}
+_COLOURS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "violet": 35, "cyan": 36}
+#: States, grades and results, in the colours of the page.
 COLOURS = {
-    "done": "green",
-    "failed": "red",
-    "timed_out": "red",
-    "over_budget": "yellow",
-    "stopped": "yellow",
-    "running": "cyan",
+    **dict.fromkeys(("done", "ready", "ok", "pass", "passed", "proven", "held-out", "to merge", "approved"), "green"),
+    **dict.fromkeys(("failed", "timed_out", "FAIL", "FAILED", "doubtful", "in conflict", "orphaned", "BAD"), "red"),
+    **dict.fromkeys(
+        ("over_budget", "stopped", "waiting", "waits", "paused", "limited", "partial", "not seen"), "yellow"
+    ),
+    **dict.fromkeys(("running", "at work"), "cyan"),
+    **dict.fromkeys(("queued", "skipped", "undone", "unharmed", "unchecked"), "dim"),
+    "merged": "violet",
 }
+PAINTED = frozenset(
+    {"STATUS", "STATE", "EVIDENCE", "CHECKS", "ENDED", "LOGIN"}
+)  #: columns that hold such words, ours alone
+_STATE_WORDS = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(map(re.escape, COLOURS), key=len, reverse=True))})(?![\w-])")
 #: What can drive a terminal or reorder what it shows: C0 but tab and newline, DEL, C1, line separators, bidi controls,
 #: and bytes that are no text.
 CONTROL = re.compile(
@@ -102,8 +109,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str
     lines: list[str] = []
     for row in chosen:
         cells = [_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, one_line(row[-1], room)]).rstrip())
+        cells.append(one_line(row[-1], room))
+        if isinstance(sys.stdout, VisibleStream):
+            cells = [_paint(chosen[0][place], cell, head=row is chosen[0]) for place, cell in enumerate(cells)]
+        lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def _paint(column: str, cell: str, *, head: bool) -> str:
+    """Return a cell as a terminal shows it: a heading bold, the words of a state each in its colour."""
+    if head:
+        return colour_text(cell.rstrip(), "bold") + " " * (len(cell) - len(cell.rstrip()))
+    if column not in PAINTED:
+        return cell
+    return _STATE_WORDS.sub(lambda found: colour_text(found.group(), COLOURS[found.group()]), cell)
 
 
 def _natural(head: Sequence[str], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
