@@ -1,6 +1,8 @@
 """Money, times and counts in words."""
 
 import io
+import os
+import pty
 import re
 import sys
 import time
@@ -68,3 +70,30 @@ def test_states_in_a_table_are_coloured_on_a_terminal_and_nothing_else_is(monkey
     assert [re.sub("\x1b\\[[0-9]+m", "", line) for line in lines] == plain
     monkeypatch.setenv("NO_COLOR", "1")
     assert text.table(head, rows) == plain
+
+
+def test_progress_has_a_rate_and_an_end() -> None:
+    assert amounts.progress(48, 120, 4.0, "runs") == "48 of 120 runs, 12/s, 6.0 s left"
+    assert amounts.progress(0, 120, 4.0, "runs") == "0 of 120 runs"
+    assert amounts.progress(3, 1000, 2.0, "MB") == "3 of 1,000 MB, 1.5/s, 11 min 5 s left"
+    assert amounts.progress(50, 40, 5.0, "MB") == "50 MB so far, 10/s"
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = pty.openpty()
+    monkeypatch.setattr(text, "REDRAW_SECONDS", 0.0)
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with text.ProgressBar("cleaning", "runs") as bar:
+            bar.report(5, 10)
+        monkeypatch.setattr(sys, "stdout", terminal)
+        with text.ProgressBar("exporting", "runs", prints=True) as bar:
+            bar.report(5, 10)  # would tear what it prints there
+        drawn = os.read(master, 4096).decode()
+    os.close(master)
+    assert re.fullmatch(r"\rcleaning \[#{10}\.{10}\] 5 of 10 runs, [\d,.]+/s, .+ left\r +\r", drawn), drawn
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with text.ProgressBar("cleaning", "runs") as bar:
+        bar.report(5, 10)
+    assert not shown.getvalue(), "a file or a pipe gets no bar"

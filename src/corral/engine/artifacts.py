@@ -244,9 +244,16 @@ class Artifacts:
         return await keeping.restore(self._store, attempt, into)
 
     async def clean(
-        self, *, older: str | None, keep: int | None, disk: str | None, dry: bool, merged_only: bool = False
+        self,
+        *,
+        older: str | None,
+        keep: int | None,
+        disk: str | None,
+        dry: bool,
+        merged_only: bool = False,
+        report: Callable[[int, int], None],
     ) -> list[CleanedAttempt]:
-        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        """Clean away ended runs; of unmerged work a hidden ref stays. `report` hears how many of how many are done."""
         from corral.engine import kept_work as cleaning  # noqa: PLC0415
         from corral.rules.text.cleaning import CleaningLimits, age, size  # noqa: PLC0415
 
@@ -256,7 +263,7 @@ class Artifacts:
             keep=keep,
             disk_bytes=size(disk) if disk else None,
         )
-        return await cleaning.clean(self._store, limits, dry=dry, merged_only=merged_only)
+        return await cleaning.clean(self._store, limits, dry=dry, merged_only=merged_only, report=report)
 
 
 def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -51,6 +51,10 @@ class CleanedAttempt(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
+def _ignore_progress(_done: int, _total: int) -> None:
+    """Report nothing."""
+
+
 async def clean_by_settings(store: Store) -> list[CleanedAttempt]:
     """Clean as `[clean]` of the user's settings says, nothing without it; unmerged work stays, without a limit."""
     asked = loader.cleaning()
@@ -66,7 +70,14 @@ async def clean_by_settings(store: Store) -> list[CleanedAttempt]:
     return await clean(store, limits, dry=False, merged_only=True)
 
 
-async def clean(store: Store, limits: CleaningLimits, *, dry: bool, merged_only: bool = False) -> list[CleanedAttempt]:
+async def clean(
+    store: Store,
+    limits: CleaningLimits,
+    *,
+    dry: bool,
+    merged_only: bool = False,
+    report: Callable[[int, int], None] = _ignore_progress,
+) -> list[CleanedAttempt]:
     """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month.
 
     With `merged_only`, attempts stay as they are whose work no branch has, and hidden refs whose month is over.
@@ -86,7 +97,9 @@ async def clean(store: Store, limits: CleaningLimits, *, dry: bool, merged_only:
     done: list[CleanedAttempt] = []
     cleaned: set[str] = set()
     left = sum(each.bytes for each in ended)
-    for chosen in rules.runs_to_clean(ended, limits, time.time()):
+    wanted = list(rules.runs_to_clean(ended, limits, time.time()))
+    for place, chosen in enumerate(wanted):
+        report(place, len(wanted))
         if chosen.for_room and left <= (limits.disk_bytes or 0):
             break
         run, record = chosen.run, store.run(chosen.run)

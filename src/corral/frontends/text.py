@@ -14,11 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 
-from corral.amounts import seconds, usd
+from corral.amounts import progress, seconds, usd
 
 TYPE_CHECKING = False  # as of `typing`, which would double what a plain list loads
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from typing import Any, Self, TextIO
 
     from corral.model import Cost
 
@@ -90,6 +90,8 @@ def width() -> int:
         return 100
 
 
+BAR_CELLS = 20  #: of a progress bar
+REDRAW_SECONDS = 0.25
 LEAST_CELL = 8  #: columns that a shortened cell keeps
 LEAST_LAST = 20  #: columns that the last cell of a row needs
 
@@ -237,6 +239,42 @@ def protect() -> None:
         stream: TextIO = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, VisibleStream) and stream.isatty():
             setattr(sys, name, VisibleStream(stream))  # pyright: ignore[reportUnknownArgumentType] -- of bytes
+
+
+class ProgressBar:
+    """How far long work is, as a bar with its rate and its end: on a terminal, while it takes long, then it is gone."""
+
+    def __init__(self, verb: str, unit: str, *, prints: bool = False) -> None:
+        self._verb, self._unit = verb, unit
+        self._began = self._drawn = time.monotonic()
+        # What prints as it works would be torn by a bar on the same terminal.
+        self._shown = sys.stderr.isatty() and not (prints and sys.stdout.isatty())
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            Drawing(sys.stderr).write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+
+    def report(self, done: int, total: int) -> None:
+        """Draw the bar, at most a few times a second."""
+        now = time.monotonic()
+        if not self._shown or now - self._drawn < REDRAW_SECONDS:
+            return
+        self._drawn = now
+        line = cut(self.line(done, total, now - self._began), width() - 1)
+        Drawing(sys.stderr).write("\r" + line.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(line)
+
+    def line(self, done: int, total: int, passed_seconds: float) -> str:
+        """Return the bar in words: `cleaning [####......] 48 of 120 runs, 12/s, 6 s left`."""
+        full = round(BAR_CELLS * done / total) if total else 0
+        words = progress(done, total, passed_seconds, self._unit)
+        return f"{self._verb} [{'#' * full}{'.' * (BAR_CELLS - full)}] {words}"
 
 
 def colour_text(text: str, colour: str | None) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -139,6 +140,18 @@ def test_two_commits_at_once(repo: Repo, borrow: Borrower) -> None:
     repo.git("checkout", "--quiet", "-b", "side", "HEAD~1")
     second = repo.commit({"a.txt": "second\n"})
     assert seen(borrow(second, first)) == reached(repo.folder, first, second)
+
+
+def test_a_long_packing_says_how_far_it_is(repo: Repo, borrow: Borrower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_cache, "SLOW_SECONDS", 0.0)
+    (repo.folder / "large").write_bytes(random.Random(8).randbytes(24 << 20))
+    repo.git("add", ".")
+    repo.git("commit", "--quiet", "-m", "large")
+    repo.git("repack", "--quiet", "-a", "-d", "--window=0")
+    said: list[str] = []
+    asyncio.run(object_cache.lend(borrow.origin, [repo.head], borrow.cache, repo.folder.parent / "lent", said.append))
+    assert said[0].endswith("later runs build on it")
+    assert re.search(r"for workspaces: \d+ of 25 MB, [\d,.]+/s, .+ left$", said[-1]), said[:5]
 
 
 def test_many_at_once_make_one_pack(repo: Repo, borrow: Borrower) -> None:

@@ -87,12 +87,18 @@ class History:
 
         return await presence.at_work(self._store, self._store.find(name) if name else None, folder, asked)
 
-    def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | StoredEvent]:
-        """Yield everything: each run's document, then its events. What cannot be read is said, and passed over."""
+    def export(
+        self, name: str | None, say: Callable[[str], None], report: Callable[[int, int], None]
+    ) -> Iterator[Run | StoredEvent]:
+        """Yield everything: each run's document, then its events. What cannot be read is said, and passed over.
+
+        `report` hears how many runs of how many are done.
+        """
         from corral.engine.views import run_document  # noqa: PLC0415 -- a list of runs needs none
 
         names = [self._store.find(name)] if name else [line.run for line in reversed(self.runs())]
-        for run in names:
+        for place, run in enumerate(names):
+            report(place, len(names))
             try:
                 yield run_document.build(self._store, run)
                 yield from self.events(run)

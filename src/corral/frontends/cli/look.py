@@ -14,7 +14,7 @@ from corral import amounts
 from corral.frontends import run_text
 from corral.frontends import text as words
 from corral.frontends.cli.run_argument import engine, list_run_ids, run_argument
-from corral.frontends.text import patch_view, printable
+from corral.frontends.text import ProgressBar, patch_view, printable
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, StoredEvent
@@ -215,9 +215,10 @@ def export(run: str | None, recording: str | None, attempt: str | None) -> int:
         if sound != "ok":
             click.echo(f"the database is damaged: {sound}; this is what can be read", err=True)
         troubles: list[str] = []
-        for item in opened.history.export(run, troubles.append):
-            text = msgspec.json.encode(item).decode() if isinstance(item, Run) else _as_json(item)
-            sys.stdout.write(text + "\n")
+        with ProgressBar("exporting", "runs", prints=True) as bar:
+            for item in opened.history.export(run, troubles.append, bar.report):
+                text = msgspec.json.encode(item).decode() if isinstance(item, Run) else _as_json(item)
+                sys.stdout.write(text + "\n")
     for trouble in troubles:
         click.echo(trouble, err=True)
     return 1 if troubles or sound != "ok" else 0

@@ -9,6 +9,7 @@ import msgspec
 
 from corral.frontends import run_text, text
 from corral.frontends.cli.look import engine, json_option, run_argument
+from corral.frontends.text import ProgressBar
 
 
 @click.command()
@@ -29,12 +30,13 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
                 click.echo("\n".join(f"{each.at or 'at its end':18} {each.commit[:12]}  {each.ref}" for each in found))
             return
         restored = asyncio.run(opened.work.restore(attempt, into))
+    taken = " ".join(filter(None, (restored.attempt, restored.at)))
     if as_json:
         click.echo(msgspec.json.encode(restored).decode())
     elif restored.folder:
-        click.echo(f"restored {restored.attempt} {restored.at}: its files are in {restored.folder}")
+        click.echo(f"restored {taken}: its files are in {restored.folder}")
     else:
-        click.echo(f"restored {restored.attempt} {restored.at}: branch {restored.branch}")
+        click.echo(f"restored {taken}: branch {restored.branch}")
     if not as_json:
         for line in run_text.uncollected_lines(restored.not_collected, restored.workspace):
             click.echo(line, err=True)
@@ -95,9 +97,11 @@ def clean(
     Corral never just deletes work that no branch has: a hidden ref keeps it for 30 more days, for `corral restore`.
     It recognises merged work, also squashed or rebased. `[clean]` of your settings has a server clean by itself.
     """
-    with engine() as opened:
+    with engine() as opened, ProgressBar("cleaning", "runs") as bar:
         cleaned = asyncio.run(
-            opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run, merged_only=merged_only)
+            opened.work.clean(
+                older=older, keep=keep, disk=disk, dry=dry_run, merged_only=merged_only, report=bar.report
+            )
         )
     if as_json:
         click.echo(msgspec.json.encode(cleaned).decode())

@@ -13,14 +13,16 @@ import hashlib
 import mmap
 import os
 import shutil
+import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from corral import amounts
 from corral.model.errors import GitTrouble
 from corral.world import machine_limits, process, process_identity
 from corral.world.git.command import ENV, LARGE, SAFE, GitLimits, confine_git, is_over_limit, walk_mb
@@ -33,7 +35,8 @@ MOST_LAYERS = 8  #: packs of one base; then the later ones are packed again, as 
 SMALL_BYTES = 1 << 20  #: of packs: to pack as much anew is quicker than to look for a base that is known
 FEW_COMMITS, MOST_COMMITS = 200, 20_000  #: looked through for a base that is known, first these and then those
 MOST_LISTED = 2 << 30  #: bytes
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 2.0  #: of a pack until it is announced; then it is reported ever more rarely
+REPORT_SECONDS = 60.0  #: between reports, at most
 PACK_SECONDS = 4 * 3600.0
 #: Packs of the cache can be made again, so git does not wait for the disk; `_settle` does where that is worth it.
 PACKING = ("-c", "core.fsync=none", "-c", "pack.compression=1", "-c", "pack.writeReverseIndex=false")
@@ -76,7 +79,7 @@ async def lend(
                 made.mkdir(parents=True, exist_ok=True, mode=0o700)
             async with hold_lock(place / "lock", holder_seconds=PACK_SECONDS):
                 if not _link(entry, folder / "pack"):  # nobody made it meanwhile
-                    await _announce_if_slow(_Packer(repository, place, entry, commit).pack(), repository, say)
+                    await _report_if_slow(_Packer(repository, place, entry, commit), say)
                     _forget(place, MOST_BASES)
                     if not _link(entry, folder / "pack"):
                         raise GitTrouble(f"the objects of {commit[:12]} cannot be read from {entry}")
@@ -107,13 +110,20 @@ def clean(cache: Path) -> None:
                 shutil.rmtree(place / left, ignore_errors=True)
 
 
-async def _announce_if_slow(packing: Awaitable[None], repository: Repository, say: Say) -> None:
-    """Wait for a pack; one that takes long is announced."""
-    task = asyncio.ensure_future(packing)
+async def _report_if_slow(packer: _Packer, say: Say) -> None:
+    """Wait for a pack; one that takes long is announced, then reported: how far it is, how fast, and when it ends."""
+    task, began, pause = asyncio.ensure_future(packer.pack()), time.monotonic(), SLOW_SECONDS
+    words = f"packing the history of {packer.repository.folder} for workspaces"
     try:
         await asyncio.wait({task}, timeout=SLOW_SECONDS)
         if not task.done():
-            say(f"packing the history of {repository.folder} for workspaces; later runs build on it")
+            say(f"{words}; later runs build on it")
+        while not task.done():
+            done, total = await asyncio.to_thread(packer.progress_mb)
+            if done:
+                say(f"{words}: {amounts.progress(done, total, time.monotonic() - began, 'MB')}")
+                pause = min(2 * pause, REPORT_SECONDS)
+            await asyncio.wait({task}, timeout=pause)
         await task
     finally:
         task.cancel()
@@ -124,19 +134,26 @@ class _Packer:
     """Makes the folder of one base."""
 
     def __init__(self, repository: Repository, place: Path, entry: Path, commit: str) -> None:
-        self._repository, self._place, self._entry, self._commit = repository, place, entry, commit
+        self.repository, self._place, self._entry, self._commit = repository, place, entry, commit
         self._git_dir, self._new = place / "git", place / "new"
+
+    def progress_mb(self) -> tuple[float, float]:
+        """Return how much of the pack is written, and how much it will be at most: as much as the repository has."""
+        written = [*self._new.glob("*.pack"), *(self._git_dir / "objects/pack").glob("tmp_pack_*")]
+        return _megabytes(written), _megabytes(
+            file for folder in object_folders(self.repository.git_dir) for file in (folder / "pack").glob("*.pack")
+        )
 
     async def pack(self) -> None:
         """Pack what the commit reaches, on top of the packs of a known ancestor where that saves work."""
-        boundary = _shallow(self._repository.git_dir)
+        boundary = _shallow(self.repository.git_dir)
         for left in (self._git_dir, self._new):
             shutil.rmtree(left, ignore_errors=True)
         self._new.mkdir(mode=0o700)
-        _lay(self._git_dir, self._repository, self._commit, boundary)
+        _lay(self._git_dir, self.repository, self._commit, boundary)
         below, known = await self._below()
         finished = await self._pack_objects(below)
-        if finished.code != 0 and _promisors(self._repository.git_dir):
+        if finished.code != 0 and _promisors(self.repository.git_dir):
             finished = await self._pack_listed(below)
         if finished.code != 0 and _is_broken(finished):  # some history is missing: the base itself may be whole
             boundary, below, known = f"{self._commit}\n", (), None
@@ -180,7 +197,7 @@ class _Packer:
         return None
 
     async def _pack_objects(self, below: Sequence[Layer]) -> ProcessResult:
-        promised = ["--missing=allow-any"] if _promisors(self._repository.git_dir) else []
+        promised = ["--missing=allow-any"] if _promisors(self.repository.git_dir) else []
         words = ["pack-objects", "--revs", "--window=0", "--quiet", *promised, str(self._new / "pack")]
         return await self._git(*words, stdin="".join(f"{line}\n" for line in self._revisions(below)).encode())
 
@@ -250,6 +267,14 @@ def _entries(place: Path) -> list[Path]:
 
 def _fits(entry: Path, form: str) -> bool:
     return entry.name.partition("-")[2] == form.removeprefix("-") and _read(entry) is not None
+
+
+def _megabytes(files: Iterable[Path]) -> float:
+    total = 0
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):  # git has given it its name meanwhile
+            total += file.stat().st_size
+    return total / 1e6
 
 
 def _bytes(entry: Path) -> int:
