@@ -56,7 +56,9 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         page.get_by_label("Other agents").fill(", ".join(agents))
         page.get_by_label("Other checks").fill("test -s long.txt")
         page.get_by_label(re.compile("^Repository")).select_option(str(repo.folder))
+        page.wait_for_url("**/new?repo=*")  # the checks of that repository; what was entered is still there
         expect(page.locator("#command")).to_contain_text("--check 'test -s long.txt'")
+        expect(page.get_by_label("Other agents")).to_have_value(", ".join(agents))
         assert page.locator("#command").inner_text().startswith("corral run 'greet people' --repo ")
         page.get_by_role("button", name="Start").click()
         page.wait_for_url("**/runs/01*")

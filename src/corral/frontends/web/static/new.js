@@ -29,10 +29,20 @@ task.addEventListener("input", command);
 task.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.requestSubmit();
 });
+
+// Another repository has other checks, so the screen is asked for anew; what the user entered is kept across that.
+const OF_THE_REPOSITORY = ["repo", "other_repo"];
+const entered = () => [...task.elements].filter((field) => field.name && !OF_THE_REPOSITORY.includes(field.name) && !("check" in field.dataset));
+
 document.getElementById("repo").addEventListener("change", (event) => {
-  sessionStorage.setItem("new-task", task.elements.task.value);
+  sessionStorage.setItem("new-task", JSON.stringify(entered().map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value])));
   location.search = new URLSearchParams({ repo: event.target.value });
 });
-task.elements.task.value ||= sessionStorage.getItem("new-task") ?? "";
+for (const [name, value] of JSON.parse(sessionStorage.getItem("new-task") ?? "[]")) {
+  const field = task.elements[name];
+  if (!field) continue; // an agent that is not offered any more
+  if (field.type === "checkbox") field.checked = value;
+  else field.value = value;
+}
 sessionStorage.removeItem("new-task");
 command();
