@@ -56,7 +56,7 @@ def count(amount: float, one: str, many: str = "") -> str:
 def progress(done: float, total: float, passed_seconds: float, unit: str) -> str:
     """Return how far long work is, how fast it is and when it ends: `45 of 120 runs, 12/s, 6 s left`."""
     rate = done / passed_seconds if passed_seconds > 0 else 0.0
-    is_known = total >= done  # of what is larger than foreseen nobody knows the end
+    is_known = total >= done  # larger than expected: its end is unknown
     words = [f"{done:,.0f} of {total:,.0f} {unit}" if is_known else f"{done:,.0f} {unit} so far"]
     if rate > 0:
         words.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")

@@ -21,6 +21,9 @@ ACTION = PROJECT / "integrations" / "github-action"
 NASTY = "let a return two; $(touch hit) `touch hit` \"quoted\" 'x' ${{ github.token }}\n--agent nobody\n::set-output name=a::b"
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Forge]:
     with Forge(tmp_path / "forge") as found:

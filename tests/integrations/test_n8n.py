@@ -13,6 +13,9 @@ from tests.rig.server import serving, waits_for
 SUITE = Path(__file__).parent / "n8n" / "nodes.test.mjs"
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the package with its compiled files."""

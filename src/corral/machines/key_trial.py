@@ -20,7 +20,7 @@ from corral.world import http_client
 
 FILE = "keys.json"  #: of the state folder: what was tried, by a hash; never a key
 GOOD_SECONDS = 3600.0  #: a key that was taken is not tried again for so long
-SILENT_SECONDS = 300.0  #: the same where no answer told anything
+SILENT_SECONDS = 300.0  #: the same where no answer said anything
 ANSWER_SECONDS = 3.0
 MOST_ANSWER = 4000
 LOGIN_TOKEN = "sk-ant-oat"  # noqa: S105 -- how the tokens of a subscription begin
@@ -104,10 +104,10 @@ def _refuses(answer: http_client.HttpAnswer) -> bool:
 
 
 def _is_known(state: Path, digest: str) -> bool:
-    return _known(state).get(digest, 0.0) > time.time()
+    return _tried_keys(state).get(digest, 0.0) > time.time()
 
 
-def _known(state: Path) -> dict[str, float]:
+def _tried_keys(state: Path) -> dict[str, float]:
     """Return until when each key need not be tried again."""
     try:
         found = msgspec.json.decode((state / FILE).read_bytes(), type=dict[str, float])
@@ -118,7 +118,7 @@ def _known(state: Path) -> dict[str, float]:
 
 
 def _remember(state: Path, digest: str, seconds: float) -> None:
-    known = {**_known(state), digest: time.time() + seconds}
+    known = {**_tried_keys(state), digest: time.time() + seconds}
     part = state / f"{FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):  # it is tried again
         part.touch(mode=0o600)

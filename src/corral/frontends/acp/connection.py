@@ -34,7 +34,7 @@ class LongLine:
 
     @property
     def request(self) -> bytes:
-        """Return the id of the request that it is; null where none is found, as the protocol wants it."""
+        """Return the id of the request that it is; null where none is found, as the protocol asks."""
         first = FIRST_MEMBERS.match(self.head)
         last = LAST_MEMBERS.search(self._tail)
         ends = b",".join(found.group() for found in (first, last) if found)

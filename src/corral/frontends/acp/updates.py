@@ -33,7 +33,7 @@ class ShownCall(Struct, frozen=True):
     content: Sequence[Content] = ()
 
     def pending(self) -> dict[str, object]:
-        """Return it whole, as it stands in a request too: not every client looks a call up by its id."""
+        """Return it whole, as in a request too: not every client looks a call up by its id."""
         title, content = self.title, list(self.content)
         return {"toolCallId": self.id, "title": title, "kind": self.kind, "status": "pending", "content": content}
 
