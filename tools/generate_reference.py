@@ -15,7 +15,8 @@ import http_page
 import msgspec
 
 from corral.config.files import APART, CALLED, CHANNELS, COUNTING, KEYS, POWERFUL, TABLES
-from corral.frontends.cli import COMMANDS, corral
+from corral.frontends.cli import corral
+from corral.frontends.cli.command_table import COMMANDS, SECTIONS
 from corral.rules.flows.json_schema import schema
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -34,9 +35,10 @@ def commands() -> str:
         "<!-- Written by tools/generate_reference.py from the commands themselves; do not edit. -->",
         "A RUN is an id, the beginning of a unique one, or `@last`. stdout is data, stderr is talk.",
         "Exit codes: [exit codes](exit-codes.md).",
-        "| command | does |\n|---|---|\n"
-        + "\n".join(f"| [`corral {name}`](#corral-{name}) | {_cell(words)} |" for name, (_, words) in COMMANDS.items()),
     ]
+    for section, listed in SECTIONS.items():
+        rows = [f"| [`corral {name}`](#corral-{name}) | {_cell(words)} |" for name, (_, words) in listed.items()]
+        parts.append("\n".join([f"**{section}**\n\n| command | does |\n|---|---|", *rows]))
     for name in COMMANDS:
         command = corral.get_command(context, name)
         if command is None:

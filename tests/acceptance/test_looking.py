@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from corral.frontends.cli.command_table import COMMANDS
 from tests.rig.command import Corral, Outcome
 from tests.rig.levels import BOXED
 from tests.rig.repository import GIT_ENV
@@ -176,6 +177,21 @@ def test_version_help_and_completion(corral: Corral) -> None:
         assert corral(command, "--help").code == 0
     for shell in ("bash", "zsh", "fish"):
         assert "_CORRAL_COMPLETE" in corral("completion", shell).out
+
+
+def test_help_lists_each_command_once_on_one_line_below_a_section(corral: Corral) -> None:
+    lines = corral("--help", env={"COLUMNS": "80"}).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    listed = lines[lines.index("Start:") :]
+    sections = [line.rstrip(":") for line in listed if line.endswith(":") and line[0] != " "]
+    assert sections[:6] == ["Start", "Watch", "Decide", "Merge", "Control", "Money"]
+    rows = [line.split() for line in listed if line.startswith("  ")]
+    assert len(rows) + len(sections) == len([line for line in listed if line]), "no line is the rest of another one"
+    assert rows[0][:2] == ["run", "Run"]
+    names = [row[0] for row in rows]
+    assert sorted(names) == sorted(COMMANDS)
+    page = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text()
+    assert [name for name in sections if f"**{name}**" not in page] == [], "the reference has the same sections"
 
 
 def test_completion_offers_the_ids_of_runs(corral: Corral, ran: Outcome) -> None:

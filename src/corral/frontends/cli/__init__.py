@@ -13,78 +13,11 @@ from typing import Any, cast
 
 import click
 
+from corral.frontends.cli.command_table import COMMANDS, SECTIONS
 from corral.frontends.text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shorten_name
 from corral.version import describe
 
-#: name -> (module below this package, one line for the help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run", "Run a task with an agent in a private workspace, and check the result."),
-    "demo": ("demo", "Show the whole loop in a temporary repository: no key, no config, no network."),
-    "init": ("init", "Write your settings and those of this repository: default agent, checks, budget."),
-    "flow": ("flow", "Check, draw, run and create flow files: graphs of tasks."),
-    "plan": ("plan", "Have an agent write a flow for a task; check it, and run it after your approval."),
-    "ls": ("ls", "List runs, newest first."),
-    "show": ("look", "Show one run: its attempts, checks, cost and branch."),
-    "logs": ("look", "Show what the agents of a run said and did; -f follows."),
-    "watch": ("watch", "Watch a run of another process: its graph, its agents, their work and cost."),
-    "who": ("watch", "Show which agents work on which files, and mark files with several."),
-    "diff": ("look", "Show the change a run made, as a patch."),
-    "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time and rank."),
-    "evidence": ("evidence", "Show how a result was checked: its grade and the evidence for it."),
-    "artifacts": ("artifacts", "List the named files that a run left, or print one."),
-    "verify": ("evidence", "Verify the receipts of a run; --rerun repeats its checks."),
-    "comment": ("review", "Comment on lines of what a run changed, or list its comments."),
-    "revise": ("review", "Send all open comments to the agent; the result is a new attempt."),
-    "attach": ("review", "Continue by hand in the agent's own program, in its box; the result is a new attempt."),
-    "rename": ("act", "Give a run a name."),
-    "stop": ("act", "Stop a run, from any terminal; its work is kept."),
-    "pause": ("act", "Pause a run or one of its nodes; `resume` continues it."),
-    "retry": ("act", "Repeat what did not get done, or one node and all nodes after it."),
-    "resume": ("act", "Continue a run that was paused or whose process ended."),
-    "steer": ("act", "Send a message to the agents of a run while they work."),
-    "inbox": ("inbox", "List what waits for you, with deadlines and default answers."),
-    "answer": ("inbox", "Answer a question in the inbox."),
-    "mail": ("mail", "Show the messages between the agents of a run."),
-    "merge": ("merge", "Merge the work of a run into its branch, after checking the merged tree."),
-    "follow": ("follow", "Look after the pull request of a run: red CI and comments become revisions."),
-    "issues": ("issues", "Turn labelled issues into runs and pull requests."),
-    "undo": ("merge", "Undo a merge: restore refs and files exactly."),
-    "condense": ("act", "Continue agents in new sessions, from summaries of their work."),
-    "overlap": ("merge", "Predict conflicts of unmerged work, with its branch and with each other."),
-    "open": ("restore", "Make a folder in which to try a result."),
-    "checkpoint": ("restore", "Name the present state of a run, to restore it later."),
-    "restore": ("restore", "Restore the work of an attempt, or one of its snapshots."),
-    "clean": ("restore", "Remove the leftovers of ended runs; unmerged work stays under a hidden ref."),
-    "budget": ("money", "Show and set money limits: for each run, a day, a month."),
-    "cost": ("money", "Show the cost by agent, model, day, repository or kind of task."),
-    "quota": ("money", "Show the quotas of agents' accounts, and when they reset."),
-    "halt": ("money", "Stop everything now."),
-    "code": ("code", "Run a program that calls tools, in a box of its own."),
-    "tools": ("code", "Keep programs as tools: list, add, approve, run, export and remove them."),
-    "memory": ("memory", "Show, add, approve and remove what agents read about a repository."),
-    "trust": ("act", "Trust this repository's corral.toml to start programs."),
-    "store": ("store", "Check the store: soundness, version, size."),
-    "plugins": (
-        "plugins",
-        "List installed plug-ins of other packages: agents, check readers, channels, scorers, tools.",
-    ),
-    "agents": ("doctor", "List the available agents and their properties."),
-    "explain": ("doctor", "Explain an agent, a role or a flow in plain words."),
-    "doctor": ("doctor", "Check what can run here, and how to fix what cannot."),
-    "serve": ("serve", "Serve the HTTP API and the page; run what is queued."),
-    "queue": ("queue", "Show, reorder, stop and start the queue."),
-    "schedule": ("schedule", "Start tasks on a schedule, by a server."),
-    "trigger": ("trigger", "Start tasks when the server is called, or when a branch moves."),
-    "token": ("serve", "Create, list and revoke tokens for the server."),
-    "mcp": ("mcp", "Serve MCP on stdio, for your agent."),
-    "acp": ("acp", "Serve ACP on stdio, for your editor."),
-    "editors": ("editors", "Print or write the configuration of your editor for Corral."),
-    "machines": ("machines", "Show the machines on which attempts can run."),
-    "host": ("host", "Serve engines of other machines on stdio: the far end of [machines.NAME]."),
-    "export": ("look", "Print all stored data as JSON lines."),
-    "completion": ("doctor", "Print the completion script for your shell."),
-}
 NO_TEXT = re.compile("[\ud800-\udfff]")  #: bytes of an argument that are no text
 MOST_NUMBER = 2**53  #: what JSON, SQLite and floating point hold alike
 
@@ -113,8 +46,10 @@ class LazyCommands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(f"{name:<{width}}", words) for name, (_, words) in commands.items()])
 
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click calls it
