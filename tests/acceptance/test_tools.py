@@ -257,3 +257,48 @@ def test_a_package_brings_a_tool_that_runs_once_it_is_approved(corral: Corral) -
     removed = tools("rm", "count-words")
     assert (removed.code, "a package brings" in removed.err) == (2, True), removed
     assert listed(corral, other.folder) == []
+
+
+KEPT_NODE = """
+name: count
+nodes:
+  count: {program: count-words, input: {path: a.txt}}
+  say: {run: "echo {{count.output.words}} > said.txt", needs: [count]}
+"""
+
+
+def run_kept(corral: Corral, repo: Repo, text: str = KEPT_NODE) -> Any:
+    file = corral.root / "kept.yaml"
+    file.write_text(text)
+    return corral("flow", "run", file, "--repo", repo.folder, "--json")
+
+
+def test_a_kept_tool_is_a_node_of_a_flow(corral: Corral) -> None:
+    shape = corral.root / "output.json"
+    shape.write_text('{"type": "object", "required": ["words"], "properties": {"words": {"type": "integer"}}}')
+    repo = kept(corral, "--output-schema", str(shape))
+    outcome = run_kept(corral, repo)
+    assert outcome.code == 0, outcome
+    nodes = {node["id"]: node["attempts"][0] for node in outcome.json["nodes"]}
+    assert nodes["count"]["output"] == {"words": 3}
+    assert repo.read(nodes["say"]["branch"], "said.txt") == "3"
+    (tool,) = listed(corral, repo.folder)
+    assert (tool["uses"], tool["success_rate"]) == (1, 1.0)
+    misfit = run_kept(corral, repo, KEPT_NODE.replace("path: a.txt", "file: a.txt"))
+    (attempt,) = misfit.json["nodes"][0]["attempts"]
+    assert "the input of count-words does not fit: " in attempt["error"]["message"]
+    assert listed(corral, repo.folder)[0]["uses"] == 1
+
+
+def test_a_flow_has_no_tool_that_is_not_approved(corral: Corral) -> None:
+    repo = kept(corral)
+    granted = run_kept(corral, repo, KEPT_NODE.replace("input:", "tools: [write_file], input:"))
+    assert (granted.code, "has the tools that it declares" in granted.err) == (2, True)
+    (repo.folder / ".corral/tools/count-words.ts").write_text(COUNT.replace("words:", "poisoned:"))
+    refused = run_kept(corral, repo)
+    assert (refused.code, "4:20: the tool `count-words` is not approved as it is now" in refused.err) == (2, True), (
+        refused
+    )
+    unknown = run_kept(corral, repo, KEPT_NODE.replace("count-words", "nothing"))
+    assert (unknown.code, "there is no tool `nothing`" in unknown.err) == (2, True)
+    assert corral("ls", "--json").json == []

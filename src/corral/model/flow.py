@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from corral.model.program import Language
+from corral.model.program import ApprovedTool, Language
 
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
@@ -154,6 +154,7 @@ class ProgramSpec(Struct, frozen=True, kw_only=True):
     language: Language
     source: str
     tools: tuple[str, ...] = ()
+    kept: ApprovedTool | None = None  #: it is a tool that the user keeps
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -96,6 +96,16 @@ class ProgramRecord(Struct, frozen=True, kw_only=True):
     result: ProgramResult
 
 
+class ApprovedTool(Struct, frozen=True, kw_only=True):
+    """A kept tool that a node of a flow runs, as the user had approved it when the flow was read."""
+
+    name: str
+    folder: str
+    hash: str
+    input_schema: dict[str, Any] = {}
+    limits: ProgramLimits = ProgramLimits()
+
+
 class ToolUses(Struct, frozen=True):
     """How often a stored tool was used."""
 

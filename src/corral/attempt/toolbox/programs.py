@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import structs
 
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
@@ -25,6 +26,7 @@ from corral.model.events import CalledTool, Ended, Event, Noted, Spent, ToolRetu
 from corral.model.flow import Node, ProgramSpec
 from corral.model.program import Program, ProgramLimits, ProgramRecord, ToolCall
 from corral.rules.context import program_tools, tools
+from corral.rules.flows.schemas import misfits
 from corral.world.process import Exit, ProcessLimits
 from corral.world.sandbox import probe
 
@@ -96,16 +98,22 @@ class AttemptPrograms:
         self, spec: ProgramSpec, text: str, limits: ProcessLimits, emit: Callable[[Event], None]
     ) -> Exit:
         """Run the program of a node in place of an agent; its result is the node's output."""
-        seconds = min(limits.timeout_seconds, MOST_NODE_SECONDS)
+        kept, given = spec.kept, msgspec.json.decode(text)
+        bounds = kept.limits if kept else ProgramLimits(timeout_seconds=MOST_NODE_SECONDS)
+        seconds = min(limits.timeout_seconds, bounds.timeout_seconds)
         program = Program(
             name=spec.name,
             language=spec.language,
             source=spec.source,
             tools=spec.tools,
-            limits=ProgramLimits(timeout_seconds=seconds),
+            limits=structs.replace(bounds, timeout_seconds=seconds),
         )
         emit(Spent(Tokens(), 0.0))
-        running = asyncio.create_task(self.run(program, msgspec.json.decode(text)))
+        if kept and (wrong := list(misfits(given, kept.input_schema))):
+            words = f"the input of {kept.name} does not fit: {'; '.join(wrong[:5])}"
+            emit(Ended(ok=False, error=Failure("crash", words, f"corral tools show {kept.name}", lasting=True)))
+            return Exit(code=1, why="exited")
+        running = asyncio.create_task(self.run(program, given, kept.name if kept else None))
         stopping = asyncio.create_task(self._host.stop.wait())
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -114,6 +122,9 @@ class AttemptPrograms:
             await asyncio.gather(running, return_exceptions=True)
             return Exit(code=130, why="stopped")
         result = running.result().result
+        if kept:
+            done = result.error is None
+            self._events.store.programs.use(kept.folder, kept.name, kept.hash, time.time(), succeeded=done)
         if result.error is None:
             emit(Ended(ok=True, text=ENCODER.encode(result.result).decode()))
             return Exit(code=0, why="exited")

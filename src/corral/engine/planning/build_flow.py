@@ -14,6 +14,7 @@ from msgspec import structs
 
 from corral import agents
 from corral.attempt import briefing
+from corral.attempt.toolbox.stored_tools import StoredTools
 from corral.config.paths import is_file
 from corral.config.settings import Config
 from corral.config.times import duration
@@ -24,11 +25,21 @@ from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, NotFound
-from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, PlanSpec, Task, TaskImage
-from corral.model.program import MOST_SOURCE_BYTES
+from corral.model.flow import (
+    IDLE_SECONDS,
+    TIMEOUT_SECONDS,
+    AgentChoice,
+    Flow,
+    Node,
+    PlanSpec,
+    ProgramSpec,
+    Task,
+    TaskImage,
+)
+from corral.model.program import MOST_SOURCE_BYTES, ApprovedTool
 from corral.model.values import MOST_RETRIES, MOST_TOKENS
 from corral.rules.flows import planned_flow, short_schema, strategies
-from corral.rules.flows.reader import KnownNames, read_flow
+from corral.rules.flows.reader import KeptProgram, KnownNames, read_flow
 from corral.rules.flows.routing import AUTO
 from corral.rules.flows.strategies import weights_of
 from corral.world import untrusted_files
@@ -52,14 +63,18 @@ OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape 
 SHELL = AgentChoice("shell")
 
 
-def build(request: Request, settings: Config, repo: Path, history: History, findings: Findings) -> Flow:
-    """Return the flow that a request means, ready to be carried out unless something was found."""
+def build(request: Request, settings: Config, where: tuple[Path, Path], history: History, findings: Findings) -> Flow:
+    """Return the flow that a request means, ready to be carried out unless something was found.
+
+    `where` is the top folder of the repository, and the state folder.
+    """
+    repo = where[0]
     from_file = request.flow is not None
     if from_file and request.images:
         raise BadRequest(
             "--image: a flow has tasks of its own", hint="images go with a task: corral run TASK --image FILE"
         )
-    flow = read_flow_file(request, settings, repo, findings) if from_file else _by_strategy(request, settings)
+    flow = read_flow_file(request, settings, where, findings) if from_file else _by_strategy(request, settings)
     if request.flow is not None:
         flow = structs.replace(flow, nodes=tuple(_with_default_agent(node, request, settings) for node in flow.nodes))
     left_open = frozenset(node.id for node in flow.nodes if node.agent.name == AUTO and not node.fallback)
@@ -123,12 +138,13 @@ def named_flow(name: str, repo: Path) -> str:
 # --- from a file
 
 
-def read_flow_file(request: Request, settings: Config, repo: Path, findings: Findings) -> Flow:
+def read_flow_file(request: Request, settings: Config, where: tuple[Path, Path], findings: Findings) -> Flow:
     """Return the flow of a file, without what it gets from settings; `findings` takes its mistakes."""
     if request.prompt.strip() or request.tasks or request.strategy:
         raise BadRequest(
             "a flow file says itself what is to be done", hint="give values to its inputs: --input NAME=.."
         )
+    repo = where[0]
     folder = Path(request.flow_file).parent if request.flow_file else repo
     names = frozenset((*agents.names(settings.agents), AUTO))
     known = KnownNames(
@@ -136,6 +152,7 @@ def read_flow_file(request: Request, settings: Config, repo: Path, findings: Fin
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested_text(name, (folder.resolve(), repo.resolve() / ".corral" / "flows")),
         program=lambda name: _program_text(name, (folder.resolve(), repo.resolve() / ".corral" / "programs")),
+        tool=lambda name: _kept_tool(name, StoredTools(*where)),
         draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
@@ -158,6 +175,23 @@ def _program_text(name: str, folders: Iterable[Path]) -> str | None:
         if content is not None and len(content) <= MOST_SOURCE_BYTES:
             return content.decode(errors="replace")
     return None
+
+
+def _kept_tool(name: str, stored: StoredTools) -> KeptProgram | str:
+    """Return a tool that the user keeps and has approved, or why a flow cannot have it."""
+    try:
+        tool = stored.find_approved(name)
+    except BadRequest as error:
+        return str(error)
+    about = tool.declaration
+    kept = ApprovedTool(
+        name=name, folder=tool.folder, hash=tool.hash, input_schema=about.input_schema, limits=about.limits
+    )
+    program = tool.program
+    spec = ProgramSpec(
+        name=program.name, language=program.language, source=program.source, tools=program.tools, kept=kept
+    )
+    return KeptProgram(spec=spec, output=about.output_schema)
 
 
 def _nested_text(name: str, folders: Iterable[Path]) -> str | None:

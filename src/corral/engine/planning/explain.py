@@ -125,7 +125,7 @@ def explain_flow(context: Context, name: str, folder: Path) -> Explanation:
     text, source, file = _flow_text(name, folder, top)
     findings = Findings(file or name)
     request = Request(flow=text, flow_file=file, repo=str(top), draft=True)
-    flow = build_flow.read_flow_file(request, context.settings.load(top), top, findings)
+    flow = build_flow.read_flow_file(request, context.settings.load(top), (top, context.home), findings)
     findings.tell()
     inputs = [f"{key} (default: {value})" if value is not None else key for key, value in flow.inputs.items()]
     points = {

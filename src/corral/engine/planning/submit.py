@@ -123,7 +123,7 @@ async def _prepare(
     top = look.top
     settings = load_trusted_settings(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
-    flow = build_flow.build(request, settings, top, history, findings)
+    flow = build_flow.build(request, settings, (top, state), history, findings)
     keyed = await _preflight(flow, settings, request, findings, (top, state))
     here = [node for node in flow.nodes if node.machine is None and node.kind in ("task", "run")]
     level = await _level(request, state, needed=bool(here))

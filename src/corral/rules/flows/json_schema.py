@@ -33,7 +33,10 @@ ROWS: dict[str, Any] = {"type": "array", "minItems": 1, "items": {"type": "objec
 KEYS: dict[str, dict[str, Any]] = {
     "task": {**TEXT, "description": "what an agent is to do; {{...}} is filled in from inputs and results"},
     "run": {**TEXT, "description": "a command, run in the box"},
-    "program": {**TEXT, "description": "a program that calls tools: a .ts, .js or .py file beside this one"},
+    "program": {
+        **TEXT,
+        "description": "a program that calls tools: a .ts, .js or .py file beside this one, or the name of a kept tool",
+    },
     "tools": {**TEXTS, "description": "tools that the program may call"},
     "input": {"description": "the argument of its `main`; {{...}} in texts is filled in"},
     "gate": {**TEXT, "description": "a question to the user"},

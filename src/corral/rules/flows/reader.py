@@ -89,6 +89,13 @@ CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
+class KeptProgram(Struct, frozen=True, kw_only=True):
+    """A kept tool, as a node of a flow runs it."""
+
+    spec: ProgramSpec
+    output: Mapping[str, Any]  #: the JSON Schema of its result
+
+
 class KnownNames(Struct, frozen=True, kw_only=True):
     """What a flow file may name on this machine; None where nobody looked."""
 
@@ -96,6 +103,7 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     roles: frozenset[str] | None = None
     nested: Callable[[str], str | None] = lambda _: None  #: text of another flow file, by its name in this one
     program: Callable[[str], str | None] = lambda _: None  #: text of a program's file, by its name in this one
+    tool: Callable[[str], KeptProgram | str] = "there is no tool `{}`".format  #: a kept tool, or what is wrong with it
     draft: bool = False  #: inputs may be without a value: the file is only looked at
 
 
@@ -233,10 +241,12 @@ class _FlowReader:
     def _with_program(self, node: Node, table: FlowTable) -> Node:
         """Put in the program itself: what runs later is what was read now."""
         name = table.text("program") or ""
+        if name and "." not in name:
+            return self._with_kept_tool(node, name, table)
         language = SUFFIXES.get(f".{name.rpartition('.')[2]}")
         source = self._known.program(name) if language else ""
         if language is None:
-            table.wrong(f"`{name}` is no program", "a .ts, .js or .py file beside this one", "program")
+            table.wrong(f"`{name}` is no program", "a .ts, .js or .py file beside this one, or a kept tool", "program")
         elif source is None:
             table.wrong(
                 f"there is no program `{name}`", "a file beside this one, or one in .corral/programs", "program"
@@ -247,6 +257,18 @@ class _FlowReader:
                 table.wrong(f"no tool is called `{each}`", _similar(each, program_tools.TOOLS), "tools")
         spec = ProgramSpec(name=name, language=language or "python", source=source or "", tools=granted)
         return structs.replace(node, program=spec, output=node.output or {})
+
+    def _with_kept_tool(self, node: Node, name: str, table: FlowTable) -> Node:
+        """Put in a tool that the user keeps, as it is approved now."""
+        found = self._known.tool(name)
+        if isinstance(found, str):
+            table.wrong(found, "see `corral tools ls`", "program")
+            return structs.replace(
+                node, program=ProgramSpec(name=name, language="python", source=""), output=node.output or {}
+            )
+        if table.has("tools"):
+            table.wrong(f"the tool `{name}` has the tools that it declares", "leave `tools` out", "tools")
+        return structs.replace(node, program=found.spec, output=node.output or found.output)
 
     def _task(self, kind: str, table: FlowTable, merged: FlowTable) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
