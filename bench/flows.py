@@ -293,8 +293,8 @@ def _held(place: Path) -> list[Promise]:
     small, few = asyncio.run(_hold(place / "few", 1))
     large, many = asyncio.run(_hold(place / "many", HELD))
     return [
-        Promise("memory of an agent held, 1,000 at once", "16 KB", (large - small) / HELD / (16 << 10), 1.0),
-        Promise("threads with 1,000 agents held", "with one", many / few, 1.0),
+        Promise("memory of an agent kept, 1,000 at once", "16 KB", (large - small) / HELD / (16 << 10), 1.0),
+        Promise("threads with 1,000 agents kept", "with one", many / few, 1.0),
     ]
 
 

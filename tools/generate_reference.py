@@ -82,7 +82,7 @@ def _key(table: str, key: str) -> str:
         meaning = ast.get_docstring(ast.parse((CHANNELS / f"{key}.py").read_text())) or ""
         return f"| `{key}` | text | - | {_cell(meaning.splitlines()[0])} |"
     if key in APART.get(table, ()):
-        return f"| `{key}` | table | - | what holds for it alone: the keys of `[{key}]` |"
+        return f"| `{key}` | table | - | what applies to it alone: the keys of `[{key}]` |"
     names = {called: name for name, called in CALLED.get(table, {}).items()}
     fields = {each.encode_name: each for each in msgspec.structs.fields(TABLES[table])}
     field = fields[names.get(key, key)]

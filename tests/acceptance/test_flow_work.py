@@ -153,7 +153,7 @@ nodes:
     commits = [winner(node)["commit"] for node in nodes(outcome).values()]
     one, two = (repo.read(commit, "told.md") for commit in commits)
     head, _, rest = one.partition("[shortened: the whole is in ~/context.md]")
-    assert head.startswith("# What holds for every step\n\nCONSTRAINT: prices are in cents.\nline 0 of")
+    assert head.startswith("# What applies to every step\n\nCONSTRAINT: prices are in cents.\nline 0 of")
     assert rest
     assert two.startswith(head)
     assert "line 500 " not in head

@@ -106,4 +106,4 @@ def test_an_agent_without_a_hook_is_reported(corral: Corral) -> None:
     agent = corral.agent("mine", "echo new > c.txt")
     corral.config('[policy]\ndeny = ["git push*"]\n')
     assert corral.run(corral.repo(), "x", "--agent", agent).code == 0
-    assert notes(corral) == ["[policy] does not hold for the tools of mine: its program has no hook for that"]
+    assert notes(corral) == ["[policy] does not apply to the tools of mine: its program has no hook for that"]

@@ -11,6 +11,7 @@ from tests.house.import_graph import SOURCE, cycles, import_graph, single_import
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
 MOST_ALONE = 90  #: modules that only one other imports
+MOST_CALLS = 29  #: of a machine, with its facts (decision 97)
 
 #: What front ends may import of the engine besides its views (decision 34).
 DOORS = {
@@ -55,3 +56,12 @@ def test_front_ends_enter_the_engine_by_its_doors() -> None:
 def test_modules_with_a_single_importer_become_no_more() -> None:
     alone = [name for name in single_importers(import_graph()) if not name.endswith("__main__")]
     assert len(alone) <= MOST_ALONE, "\n".join(alone)
+
+
+def test_a_machine_has_no_more_calls() -> None:
+    path = SOURCE / "corral" / "machines" / "machine.py"
+    machine = next(
+        each for each in ast.parse(path.read_text()).body if isinstance(each, ast.ClassDef) and each.name == "Machine"
+    )
+    calls = [each.name for each in machine.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    assert 0 < len(calls) <= MOST_CALLS, calls

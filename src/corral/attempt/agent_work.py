@@ -267,11 +267,11 @@ class AgentWork:
             return
         name, by = self.attempt.agent, resolved.agent.facts.rules
         if by == "no":
-            self.say(f"[policy] does not hold for the tools of {name}: its program has no hook for that")
+            self.say(f"[policy] does not apply to the tools of {name}: its program has no hook for that")
         elif by == "hook" and not self._has_tools():
-            self.say(f"[policy] does not hold for the tools of {name}: it has no toolbox to ask")
+            self.say(f"[policy] does not apply to the tools of {name}: it has no toolbox to ask")
         elif by == "permissions":
-            self.say(f"[policy] holds for what {name} asks leave for, and for nothing else that it does")
+            self.say(f"[policy] applies to what {name} asks leave for, and for nothing else that it does")
 
     def _has_tools(self) -> bool:
         """Tell whether it may talk to others; a judge may not, for it is not to know whose work it compares."""

@@ -187,7 +187,7 @@ class AttemptMemory:
         if self._proposed > MOST_PROPOSED:
             raise BadRequest(
                 f"{MOST_PROPOSED} facts are the most that one attempt may propose",
-                hint="propose fewer, and those that hold for later tasks",
+                hint="propose fewer, and those that apply to later tasks",
             )
         if self._store.count(self._repo) >= memory.MOST_FACTS:
             raise BadRequest(

@@ -34,7 +34,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     #: checks of `corral run` without `--check`
     checks: tuple[str, ...] = ()
-    #: stop a task when it has cost this much; of two files and `--budget` the lowest holds
+    #: stop a task when it has cost this much; of two files and `--budget` the lowest applies
     budget_usd: float | None = None
     #: wall clock for each try, as `--timeout`: `90s`, `20m`, `2h`
     timeout: str | None = None

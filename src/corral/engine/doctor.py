@@ -345,7 +345,7 @@ def _settings(context: Context) -> DoctorPart:
         load_trusted_settings(file.parent if file else Path.cwd(), context.home, trust=False)
     except CorralError as error:
         return DoctorPart(name="settings", ok=False, found=str(error), remedy=error.hint)
-    return DoctorPart(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")
+    return DoctorPart(name="settings", ok=True, found=", ".join(names) or "none, the defaults apply")
 
 
 def explain_machine_error(error: Exception) -> CorralError | None:

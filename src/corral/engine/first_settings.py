@@ -28,7 +28,7 @@ from corral.world.git.discovery import top_folder
 MOST_BYTES = 200_000  #: of a file that is read to tell checks
 TABLE = re.compile(r"^\s*\[\s*defaults\s*\][^\n]*\n?", re.MULTILINE)
 YOURS = """\
-# Your own settings of Corral. They hold in every repository.
+# Your own settings of Corral. They apply in every repository.
 # All keys: docs/reference/configuration.md of Corral.
 
 [defaults]

@@ -18,7 +18,7 @@ PolicyWay = Literal["hook", "permissions", "no"]  #: how an agent program is hel
 class AgentProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
 
-    #: an agent of your own that is this known one, with what is said here besides; its table holds too
+    #: an agent of your own that is this known one, with what is said here besides; its table applies too
     like: str | None = None  #: the known agent that this one is, but for what is said here
     #: how a known agent is driven: by its own command line, by the Agent Client Protocol (as `acp:NAME`), or only
     #: its models, by our own loop (`claude` as `anthropic`, `codex` as `openai`, `gemini` as `google`)
@@ -74,7 +74,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     #: instructions before every task
     instructions: str | None = None
-    #: requests to its provider on each account, of all runs together; the lowest holds
+    #: requests to its provider on each account, of all runs together; the lowest applies
     requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
     #: try its key before anything starts, where its provider has a call that costs nothing; never a login
     try_key: bool = True

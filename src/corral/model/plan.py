@@ -16,7 +16,7 @@ from corral.model.values import Level
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    #: further tries after a failure; set here, it also holds for failed checks
+    #: further tries after a failure; set here, it also applies to failed checks
     most: int = 3
     #: the wait before the second try
     delay_seconds: float = 5.0
@@ -95,7 +95,7 @@ class PolicyRules(Struct, frozen=True, kw_only=True):
     ask: tuple[str, ...] = ()
     #: patterns of calls that are refused; `deny` counts before `ask`, and `ask` before `allow`
     deny: tuple[str, ...] = ()
-    #: what holds for calls that no pattern fits: `allow`, `ask` or `deny`
+    #: what applies to calls that match no pattern: `allow`, `ask` or `deny`
     default: PolicyWord = "allow"
 
 

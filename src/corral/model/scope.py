@@ -56,7 +56,7 @@ class ScopeTable(Struct, frozen=True, kw_only=True):
     disk_mb: int | None = None
     #: the largest file it may write
     file_mb: int | None = None
-    #: wall clock for each try, as `--timeout`; the lower of the two holds
+    #: wall clock for each try, as `--timeout`; the lower of the two applies
     timeout: str | None = None
 
 

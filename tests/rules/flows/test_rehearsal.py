@@ -123,7 +123,7 @@ def test_one_no_of_several_is_enough() -> None:
 def test_the_words_that_all_share_come_first_and_are_the_same() -> None:
     text = 'context: "Be {{how}}"\ninputs: {how: {default: kind}}\nnodes: {a: {task: x}, b: {flow: inner}, c: {run: x}}'
     nodes = {node.id: node.task.briefing for node in read_flow(text, KNOWN).flow.nodes}
-    head = "# What holds for every step\n\n"
+    head = "# What applies to every step\n\n"
     assert nodes["a"] == (f"{head}Be kind",)
     assert nodes["b/first"] == (f"{head}Be kind", f"{head}Greet x")
     assert nodes["c"] == ()

@@ -188,7 +188,7 @@ def build_summary(task: Task, facts: Facts, most: int, steers: Sequence[str] = (
     rules += [f"this must succeed when you are done: `{check}`" for check in task.checks]
     rules += ["change no files: only look and answer"] if task.read_only else []
     for title, items in (
-        ("What holds for it", rules),
+        ("What applies to it", rules),
         ("What the user said since", wishes),
         ("Decisions", facts.decisions),
         ("Constraints", facts.constraints),

@@ -49,7 +49,7 @@ class FlowResults:
 
 MOST_WORDS = 8000  #: characters in the prompt; what is longer lies whole in a file
 FILE = "context.md"
-HEAD = "# What holds for every step\n\n"
+HEAD = "# What applies to every step\n\n"
 
 
 def add_shared_words(nodes: list[Node], text: str, prefix: str) -> list[Node]:

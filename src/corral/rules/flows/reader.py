@@ -174,7 +174,7 @@ class _FlowReader:
         """Refuse what a nested flow cannot have of its own: its nodes become nodes of the flow around it."""
         for key in ("budget", "parallel", "on_failure") if self._prefix else ():
             if top.has(key) and (key, top.plain(key)) != ("on_failure", "continue"):
-                hint = f"put `{key}` in the outermost flow: it holds for all nodes"
+                hint = f"put `{key}` in the outermost flow: it applies to all nodes"
                 top.wrong(f"a nested flow has no `{key}` of its own", hint, key)
 
     def _context(self, top: FlowTable) -> str:

@@ -104,7 +104,7 @@ def judge_answers(
     kept = [row for row in compared if row[0].state == "kept"]
     count = f"{len(compared)} call{'s' if len(compared) > 1 else ''} outside the tests"
     if any(then.differs(each) for each, _, then in rows if each.state == "kept"):
-        return OutsideVerdict(note=f"probe: {count}: not used, as the base's own tests do not hold there either")
+        return OutsideVerdict(note=f"probe: {count}: not used, as the base's own tests fail there too")
     wrong = [row for row in compared if row[0].state == "fixed" and row[1].differs(row[0])]
     strange = [row for row in kept if row[1].differs(row[0])]
     if not wrong and not strange:
