@@ -146,7 +146,30 @@ class Answering(http.server.BaseHTTPRequestHandler):
         else:
             asked = urllib.parse.parse_qs(query)
             dialect = {"gitlab": GitLabPaths, "linear": LinearPaths}.get(self.forge.kind, GitHubPaths)
-            self._send(*dialect(self.forge).answer(method, path.removeprefix(prefix), asked, body))
+            status, data = dialect(self.forge).answer(method, path.removeprefix(prefix), asked, body)
+            if method == "GET" and status == 200:
+                data, links = self._page(data, path, asked)
+                self._send(status, data, links)
+            else:
+                self._send(status, data)
+
+    def _page(self, data: Any, path: str, asked: dict[str, list[str]]) -> tuple[Any, dict[str, str]]:
+        """Return one page of a listing with its `Link`, as forges do; Forgejo never gives more than 50."""
+        key = next((key for key in ("check_runs", "statuses") if isinstance(data, dict) and key in data), "")
+        rows = data[key] if key else data
+        if not isinstance(rows, list):
+            return data, {}
+        named = asked.get("limit" if self.forge.kind == "forgejo" else "per_page", ["30"])[0]
+        size, page = min(int(named), 50 if self.forge.kind == "forgejo" else 100), int(asked.get("page", ["1"])[0])
+        last = max(1, -(-len(rows) // size))
+        words = {name: [value] for name, value in asked.items() if name != "page"}
+        relations = {"next": page + 1, "last": last} if page < last else {}
+        links = [
+            f'<{self.forge.url}{path}?{urllib.parse.urlencode({**words, "page": [number]}, doseq=True)}>; rel="{relation}"'
+            for relation, number in relations.items()
+        ]
+        shown = rows[(page - 1) * size : page * size]
+        return ({**data, key: shown} if key else shown), ({"Link": ", ".join(links)} if links else {})
 
     def _send(self, status: int, data: Any, headers: dict[str, str] | None = None) -> None:
         text = b"" if data is None else json.dumps(data).encode()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from corral.model.errors import BadRequest
 from corral.model.forge import ForgeKind, ForgeSettings
@@ -24,6 +25,8 @@ from corral.world.proxy.secret import SecretValue
 
 MOST_ANSWER = 8 << 20
 MOST_WORDS = 200
+MOST_LINK = 8000
+LINK = re.compile(r'<[^>]*[?&]page=(?P<page>\d{1,9})(?:&[^>]*)?>; *rel="(?P<relation>[a-z]+)"')
 VARIABLES: dict[ForgeKind, tuple[str, ...]] = {
     "github": ("GH_TOKEN", "GITHUB_TOKEN"),
     "gitlab": ("GITLAB_TOKEN",),
@@ -50,6 +53,7 @@ class ForgeAnswer(Struct, frozen=True, kw_only=True):
     status: int
     data: Any = None
     etag: str = ""
+    pages: Mapping[str, int] = field(default_factory=dict[str, int])  #: `next` and `last`, where the forge names them
 
 
 def variables_of(place: ForgePlace, settings: ForgeSettings) -> tuple[str, ...]:
@@ -106,7 +110,12 @@ class ForgeClient:
         answer = await asyncio.to_thread(http_client.exchange, method, url, headers, sent, MOST_ANSWER)
         if not answer.status:
             raise ForgeRefusal(f"{self.place.host}: {answer.trouble}", hint="is it reachable from here?")
-        found = ForgeAnswer(status=answer.status, data=read_json(answer.body), etag=answer.headers.get("etag", ""))
+        found = ForgeAnswer(
+            status=answer.status,
+            data=read_json(answer.body),
+            etag=answer.headers.get("etag", ""),
+            pages=read_pages(answer.headers.get("link", "")),
+        )
         if answer.status < 300 or answer.status == 304 or answer.status in fine:
             return found
         raise self._refusal(found, answer.headers, what or path)
@@ -160,6 +169,11 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 -- whatever the forge says
         return json.loads(body) if body.strip() else None
     except (ValueError, RecursionError):
         return None
+
+
+def read_pages(link: str) -> dict[str, int]:
+    """Return the numbers of the pages that a `Link` header names, by their relation."""
+    return {found["relation"]: int(found["page"]) for found in LINK.finditer(link[:MOST_LINK])}
 
 
 def _words(data: object) -> str:

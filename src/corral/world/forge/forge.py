@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from corral.model.forge import CheckState, PullLook, PullState, Remark
+from corral.model.forge import CheckState, ForgeKind, PullLook, PullState, Remark
 from corral.world.forge import answers
 from corral.world.forge.answers import Row
 from corral.world.forge.client import ForgeClient
@@ -14,6 +14,7 @@ from corral.world.forge.remotes import ForgePlace
 
 MOST_PAGES = 5
 PAGE = 100
+PAGES: dict[ForgeKind, int] = {"forgejo": 50, "gitea": 50}  #: they give no more at once
 
 
 class PullText(Struct, frozen=True, kw_only=True):
@@ -73,18 +74,23 @@ class Forge(Protocol):
     async def may_write(self, user: str) -> bool: ...
 
 
-async def pages(client: ForgeClient, path: str, what: str) -> list[Row]:
-    """Return the rows of a listing, at most five pages of it."""
-    listed: list[Row] = []
+async def pages(client: ForgeClient, path: str, what: str, key: str = "") -> list[Row]:
+    """Return the rows of a listing, or of a list under a key of it; of a very long one its last pages, the newest."""
+    size = PAGES.get(client.place.kind, PAGE)
+    limit = f"per_page={size}" if client.place.kind in ("github", "gitlab") else f"limit={size}"
     sign = "&" if "?" in path else "?"
-    for page in range(1, MOST_PAGES + 1):
-        size = f"per_page={PAGE}" if client.place.kind in ("github", "gitlab") else f"limit={PAGE}"
-        answer = await client.get(f"{path}{sign}{size}&page={page}", what=what)
-        found = answers.rows(answer.data)
-        listed += found
-        if len(found) < PAGE:
-            break
-    return listed
+    listed: list[list[Row]] = []
+    page = 1
+    while page and len(listed) < MOST_PAGES:
+        answer = await client.get(f"{path}{sign}{limit}&page={page}", what=what)
+        found = answers.rows(answers.row(answer.data).get(key) if key else answer.data)
+        first_of_last = answer.pages.get("last", 0) - MOST_PAGES + 1
+        if page == 1 and first_of_last > 1:
+            page = first_of_last
+            continue
+        listed.append(found)
+        page = answer.pages.get("next", 0) if answer.pages else page + 1 if len(found) >= size else 0
+    return [each for rows in listed for each in rows]
 
 
 def check_state(words: list[str]) -> CheckState:

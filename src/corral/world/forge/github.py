@@ -9,6 +9,7 @@ from corral.world.forge import answers
 from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient, ForgeRefusal
 from corral.world.forge.forge import (
+    PAGE,
     ForgeIssue,
     LabelEvents,
     LabelledIssues,
@@ -78,8 +79,8 @@ class GitHub:
 
     async def _checks(self, commit: str) -> tuple[list[str], list[FailedCheck]]:
         states, failed = await self._statuses(commit)
-        found = await self.client.get(f"{self._repository}/commits/{commit}/check-runs?per_page=100", what="check runs")
-        for each in answers.rows(answers.row(found.data).get("check_runs")):
+        path = f"{self._repository}/commits/{commit}/check-runs"
+        for each in await pages(self.client, path, "check runs", "check_runs"):
             word = text(each, "conclusion") if text(each, "status") == "completed" else "pending"
             states.append(_word(word))
             if _word(word) == "failure":
@@ -88,10 +89,10 @@ class GitHub:
         return states, failed
 
     async def _statuses(self, commit: str) -> tuple[list[str], list[FailedCheck]]:
-        found = await self.client.get(f"{self._repository}/commits/{commit}/status", what="commit status")
+        path = f"{self._repository}/commits/{commit}/status"
         states: list[str] = []
         failed: list[FailedCheck] = []
-        for each in answers.rows(answers.row(found.data).get("statuses")):
+        for each in await pages(self.client, path, "commit status", "statuses"):
             word = _word(text(each, "state") or text(each, "status"))
             states.append(word)
             if word == "failure":
@@ -147,16 +148,19 @@ class GitHub:
         )
 
     async def labelled_issues(self, label: str, etag: str) -> LabelledIssues:
-        path = f"{self._repository}/issues?state=open&labels={quote(label, safe='')}&{self._listing}"
-        found = await self.client.get(path, etag=etag, what=f"issues of {self.place.path}")
+        path = f"{self._repository}/issues?state=open&labels={quote(label, safe='')}{self._only_issues}"
+        found = await self.client.get(f"{path}&{self._first_page}", etag=etag, what=f"issues of {self.place.path}")
         if found.status == 304:
             return LabelledIssues(etag=etag, unchanged=True)
-        listed = [each for each in answers.rows(found.data) if not each.get("pull_request")]
+        many = "next" in found.pages
+        rows = await pages(self.client, path, f"issues of {self.place.path}") if many else answers.rows(found.data)
+        listed = [each for each in rows if not each.get("pull_request")]
         return LabelledIssues(
-            etag=found.etag, numbers=tuple((text(each, "number"), text(each, "html_url")) for each in listed)
+            etag="" if many else found.etag,  # it is that of one page
+            numbers=tuple((text(each, "number"), text(each, "html_url")) for each in listed),
         )
 
-    _listing = "per_page=100"
+    _only_issues, _first_page = "", f"per_page={PAGE}"
 
     async def labelled_by(self, number: str, label: str) -> LabelEvents:
         """Return who set a label last, and how often it was set."""
@@ -178,7 +182,7 @@ class GitHub:
 class Forgejo(GitHub):
     """A repository on Forgejo or Gitea."""
 
-    _listing = "type=issues&limit=50"
+    _only_issues, _first_page = "&type=issues", "limit=50"
 
     def _title(self, wanted: PullText) -> str:
         return f"WIP: {wanted.title}" if wanted.draft else wanted.title  # that is what a draft is there

@@ -9,6 +9,7 @@ from corral.world.forge import answers
 from corral.world.forge.answers import Row, count, text
 from corral.world.forge.client import ForgeClient
 from corral.world.forge.forge import (
+    PAGE,
     ForgeIssue,
     LabelEvents,
     LabelledIssues,
@@ -111,13 +112,14 @@ class GitLab:
         )
 
     async def labelled_issues(self, label: str, etag: str) -> LabelledIssues:
-        path = f"{self._project}/issues?state=opened&per_page=100&labels={quote(label, safe='')}"
-        found = await self.client.get(path, etag=etag, what=f"issues of {self.place.path}")
+        path = f"{self._project}/issues?state=opened&labels={quote(label, safe='')}"
+        found = await self.client.get(f"{path}&per_page={PAGE}", etag=etag, what=f"issues of {self.place.path}")
         if found.status == 304:
             return LabelledIssues(etag=etag, unchanged=True)
-        listed = answers.rows(found.data)
+        many = "next" in found.pages
+        listed = await pages(self.client, path, f"issues of {self.place.path}") if many else answers.rows(found.data)
         return LabelledIssues(
-            etag=found.etag, numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed)
+            etag="" if many else found.etag, numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed)
         )
 
     async def labelled_by(self, number: str, label: str) -> LabelEvents:
