@@ -24,7 +24,7 @@ def forge(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forge]:
 
 @pytest.fixture
 def asked(forge: Forge) -> Asked:
-    kind = next(each for each in KINDS if each == forge.kind)
+    kind = KINDS[["github", "gitlab", "forgejo"].index(forge.kind)]
     settings = ForgeSettings(kind=kind, token_env="TOKEN")
     place = known_place("http", f"127.0.0.1:{forge.port}", NAME, settings)
     found = forge_at(place, settings, {"TOKEN": TOKEN})

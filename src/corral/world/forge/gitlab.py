@@ -119,7 +119,8 @@ class GitLab:
         many = "next" in found.pages
         listed = await pages(self.client, path, f"issues of {self.place.path}") if many else answers.rows(found.data)
         return LabelledIssues(
-            etag="" if many else found.etag, numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed)
+            etag="" if many else found.etag,
+            numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed),
         )
 
     async def labelled_by(self, number: str, label: str) -> LabelEvents:
