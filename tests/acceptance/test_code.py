@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rig.command import Corral
+from tests.rig.server import serving
 
 COUNTS = {
     "ts": """
@@ -213,3 +214,28 @@ def test_declarations_name_every_tool(corral: Corral) -> None:
         *granted("read_file"), "--json", cwd=corral.repo(files={"a": "abc"}).folder,
     ).json  # fmt: skip
     assert checked["result"] == 3
+
+
+def test_a_program_reaches_the_hosts_that_are_named_and_no_others(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "a"})
+    source = """
+async def main(input):
+    found = await http(url=input)
+    try:
+        await http(url="http://localhost:1/")
+    except PermissionError as error:
+        return [found["status"], str(error)]
+"""
+    with serving(corral, repo.folder) as server:
+        place = f"127.0.0.1:{server.port}"
+        asked = (*granted("http"), "--input", f'"http://{place}/health/live"', "--json", "--repo", repo.folder)
+        file = program(corral, "py", source)
+        done = corral("code", file, *asked, "--net", place)
+        refused = corral("code", file, *asked)
+    assert done.json["result"][0] == 200, done
+    assert "localhost:1 is not in the net list" in done.json["result"][1]
+    assert (refused.json["error"]["class"], "the scope names no hosts" in refused.json["error"]["message"]) == (
+        "refused",
+        True,
+    )
+    assert corral("code", file, *asked, "--net", "on").code == 2

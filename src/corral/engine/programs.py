@@ -59,6 +59,7 @@ class ProgramOrder(Struct, frozen=True, kw_only=True):
     input: Any = None
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    net: tuple[str, ...] = ()  #: hosts that `http` reaches
     tool: str | None = None  #: the stored tool it is
     depth: int = 1  #: of programs that start each other
     whole_log: bool = False  #: its calls are kept whole, to be replayed
@@ -93,7 +94,7 @@ class Programs:
         rules = self._context.settings.load(place.root).policy
 
         async def check(tool: str, arguments: object) -> None:
-            verdict = judge_call(rules, tool, arguments)
+            verdict = judge_call(rules, tool, program_tools.logged_arguments(tool, arguments))
             if verdict.word != "allow":
                 reason = f"the rule `{verdict.rule}`" if verdict.rule else "its default"
                 words = "denies" if verdict.word == "deny" else "asks before each, which only a run can:"
@@ -136,10 +137,10 @@ class Programs:
     async def _tools(self, order: ProgramOrder, place: ProgramPlace, level: Level, say: Say) -> dict[str, ProgramTool]:
         settings = self._context.settings.load(place.root)
         ignore = await agentignore(place.repository, "HEAD") if place.repository else ""
-        table = ScopeTable(read=order.read or None, write=order.write or None)
+        table = ScopeTable(read=order.read or None, write=order.write or None, net=order.net or None)
         asked = (
-            [ScopeSource(table=table, where={"read": "--read", "write": "--write"})]
-            if order.read or order.write
+            [ScopeSource(table=table, where={"read": "--read", "write": "--write", "net": "--net"})]
+            if order.read or order.write or order.net
             else []
         )
         fitted = scope.of_agent((*settings.scopes, *asked), "", ignore)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from corral.model import ENCODER
 from corral.model.errors import BadRequest, CorralError, NotFound
 from corral.model.program import CallError, CallErrorClass, ProgramLimits, ToolCall
+from corral.rules.context.program_tools import logged_arguments
 
 MOST_AT_ONCE = 16
 MOST_LOGGED = 2000  #: characters of the arguments and of the value of one call
@@ -51,7 +52,7 @@ class RecordedCalls:
 
     async def answer(self, name: str, given: object) -> bytes:
         self.count += 1
-        asked = ENCODER.encode(given).decode()[:MOST_RECORDED]
+        asked = ENCODER.encode(logged_arguments(name, given)).decode()[:MOST_RECORDED]
         found = next((each for each in self._left if each.tool == name and each.arguments == asked), None)
         if found is None:
             raise CallFailed("refused", f"{name}: there was no such call when this was recorded")
@@ -135,7 +136,7 @@ class ToolCalls:
     ) -> None:
         seconds = round(time.monotonic() - started, 4)
         shown = value.decode()[: self._most_logged] if value is not None else None
-        asked = ENCODER.encode(given).decode()[: self._most_logged]
+        asked = ENCODER.encode(logged_arguments(name, given)).decode()[: self._most_logged]
         self._log(ToolCall(number=number, tool=name[:80], arguments=asked, value=shown, error=error, seconds=seconds))
 
 

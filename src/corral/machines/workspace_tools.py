@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.machines import boxes
+from corral.machines import boxes, http_tool
 from corral.machines.boxes import Boxes, Kept
 from corral.machines.logs import Log, Tail
 from corral.machines.network import Network
@@ -89,6 +89,7 @@ class WorkspaceTools:
             "run_tests": ProgramTool(arguments.RunTests, self._tests),
             "git": ProgramTool(arguments.Git, self._git),
             "packages": ProgramTool(arguments.Packages, self._packages),
+            "http": ProgramTool(arguments.Http, self._http),
         }
 
     # --- files
@@ -198,6 +199,9 @@ class WorkspaceTools:
             "output": ended.output[-MOST_OUTPUT:],
             "seconds": ended.seconds,
         }
+
+    async def _http(self, asked: arguments.Http) -> http_tool.HttpReply:
+        return await http_tool.fetch(asked, self._fitted.scope.net)
 
     async def _packages(self, _: arguments.Packages) -> list[arguments.DeclaredPackages]:
         shown = {

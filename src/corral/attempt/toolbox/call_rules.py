@@ -11,6 +11,7 @@ from corral.attempt.events import AttemptEvents
 from corral.machines.tool_calls import CallFailed
 from corral.model import ENCODER, Question, RunPlan
 from corral.model.events import Noted
+from corral.rules.context.program_tools import logged_arguments
 from corral.rules.scope.tool_policy import PolicyVerdict, judge_call
 
 WAIT_SECONDS = 20.0  #: a call that needs a yes waits so long for it; it may be made again
@@ -28,7 +29,7 @@ class CallRules:
         """Return if a call may be made; CallFailed if not."""
         if not self._rules:
             return
-        verdict = judge_call(self._rules, tool, arguments)
+        verdict = judge_call(self._rules, tool, logged_arguments(tool, arguments))
         line = self._events.redactor.text(verdict.line)[:MOST_SHOWN]
         reason = f"the rule `{verdict.rule}`" if verdict.rule else "its default"
         if verdict.rule or verdict.word != "allow":

@@ -59,6 +59,7 @@ def _read_limits(options: Mapping[str, Any]) -> ProgramLimits:
 @repo_option
 @click.option("--read", multiple=True, metavar="GLOB", help="Files it may read.  [default: by your scope]")
 @click.option("--write", multiple=True, metavar="GLOB", help="Files it may write.  [default: by your scope]")
+@click.option("--net", default="", metavar="HOST,..", help="Hosts that its `http` reaches.  [default: by your scope]")
 @_limits
 @click.option("--declarations", type=click.Choice(["typescript", "python"]), help="Print types of the tools instead.")
 @json_option
@@ -83,6 +84,7 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
         input=read_input(given),
         read=options["read"],
         write=options["write"],
+        net=tuple(each.strip() for each in options["net"].split(",") if each.strip()),
     )
     with engine() as opened:
         record = asyncio.run(opened.programs.run(order, lambda text: click.echo(words.visible(text), err=True)))

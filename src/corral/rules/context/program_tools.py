@@ -6,7 +6,8 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, inspect
@@ -33,6 +34,7 @@ from corral.rules.context.tools import (
 
 MOST_FOUND = 1000
 MOST_LISTED = 20_000
+MOST_BODY = 8 << 20  #: of a request, and of its answer
 
 
 class ListFiles(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +75,17 @@ class RunCommand(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_COMMAND_SECONDS)] = 60.0
 
 
+class Http(Struct, frozen=True, forbid_unknown_fields=True):
+    """Send an HTTP request to a host that the scope names; redirects are not followed."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=8000)]
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    headers: Annotated[dict[str, str], Meta(max_length=50)] = {}
+    body: Annotated[str, Meta(max_length=MOST_BODY)] = ""
+    most_bytes: Annotated[int, Meta(ge=0, le=MOST_BODY)] = 1 << 20
+    timeout_seconds: Annotated[float, Meta(gt=0, le=300)] = 30.0
+
+
 class ProgramToolFacts(Struct, frozen=True):
     """What is known of a tool before anything runs."""
 
@@ -106,6 +119,7 @@ TOOLS: Mapping[str, ProgramToolFacts] = {
     "run_tests": ProgramToolFacts(RunTests, COUNTED + "failing: string[], output: string, seconds: number}"),
     "git": ProgramToolFacts(Git, "unknown"),
     "packages": ProgramToolFacts(Packages, MANAGERS),
+    "http": ProgramToolFacts(Http, "{status: number, headers: Record<string, string>, body: string, whole: boolean}"),
     "remember": ProgramToolFacts(Remember, "unknown"),
     "search_memory": ProgramToolFacts(SearchMemory, "unknown"),
     "report": ProgramToolFacts(ReportProgress, "{shown: boolean}"),
@@ -121,6 +135,25 @@ TOOLS: Mapping[str, ProgramToolFacts] = {
 }
 #: Older and shorter names that flows and stored tools may use.
 ALIASES = {"ask_person": "ask_user", "mail": "send_mail", "memory": "search_memory", "report_progress": "report"}
+
+
+def logged_arguments(tool: str, given: object) -> object:
+    """Return the arguments of a call as a log has them: of a request, nothing that can be a secret."""
+    if tool != "http" or not isinstance(given, Mapping):
+        return given
+    asked = dict(cast("Mapping[str, object]", given))
+    address, question, _ = str(asked.get("url", "")).partition("?")
+    try:
+        named = urlsplit(address)
+        place = named.netloc.rpartition("@")[2]
+        asked["url"] = f"{named.scheme}://{place}{named.path}" + ("?..." if question else "")
+    except ValueError:
+        asked["url"] = "..."
+    headers = asked.get("headers")
+    asked |= {"headers": sorted(cast("Mapping[str, object]", headers))} if isinstance(headers, Mapping) else {}
+    asked |= {"body": f"{len(str(asked['body']))} characters"} if "body" in asked else {}
+    return asked
+
 
 _TYPES = {"string": ("string", "str"), "integer": ("number", "int"), "number": ("number", "float"),
           "boolean": ("boolean", "bool")}  # fmt: skip

@@ -187,7 +187,7 @@ class RunProgram(Struct, frozen=True, forbid_unknown_fields=True):
     `await tools.read_file({path: "a"})`. Python: `async def main(input): ...` with `await read_file(path="a")`. It has
     no file, network or process but these tools: list_files, read_file, write_file, search, run_command, run_tests,
     git, packages, spawn_task, wait, read_output, send_mail, read_mail, ack_mail, ask_user, read_answer, report,
-    remember, search_memory, run_tool.
+    remember, search_memory, run_tool, http (to hosts that the scope names).
     """
 
     source: Annotated[str, Meta(min_length=1, max_length=MOST_SOURCE_BYTES)]
