@@ -201,6 +201,25 @@ def test_a_forged_bundle_ends_the_command_and_costs_no_work(corral: Corral, cont
     assert repo.read(outcome.attempt["branch"], "work.txt") == "work"
 
 
+@pytest.mark.parametrize(
+    "lay",
+    [
+        "mkfifo",
+        "ln -s /dev/zero",
+        "mkdir",
+        "truncate -s 25G",
+        "python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])'",
+    ],
+    ids=["pipe", "link-to-device", "folder", "sparse", "socket"],
+)
+def test_nothing_in_the_place_of_a_bundle_holds_up_the_command(corral: Corral, lay: str) -> None:
+    """The agent ends the shell that would collect in its box, and leaves what that should have left."""
+    repo = corral.repo()
+    script = f"git branch own; echo work > work.txt; {lay} ../out/work.bundle; touch ../out/done; kill -9 $PPID"
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", script), "--retries", "0", timeout=60)
+    assert repo.read(outcome.attempt["branch"], "work.txt") == "work", outcome
+
+
 def test_nobody_else_may_enter_the_workspaces(corral: Corral) -> None:
     corral.home.mkdir(mode=0o755)
     (corral.home / "workspaces").mkdir(mode=0o755)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -120,8 +122,6 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
     Every object is looked at, and each that it names must be there. `git fetch` of git 2.39 does neither with a
     bundle, whatever its settings say, so this is done step by step. `known`: see `incoming.examine`.
     """
-    if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
-        raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
     start = _pack(bundle)
     found = _refs(bundle)
     wanted = [spec.split(":", 1) for spec in specs]
@@ -152,9 +152,22 @@ async def _index_pack(
         await repository.index_pack(bundle, start, env, own)
 
 
+def _open_bundle(bundle: Path) -> io.BufferedReader:
+    """Open a file that an agent may have put there: no link is followed, no pipe or device waited for."""
+    try:
+        descriptor = os.open(bundle, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise GitTrouble(f"the workspace's bundle cannot be read: {error.strerror}") from error
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BUNDLE:
+        os.close(descriptor)
+        raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
+    return open(descriptor, "rb")  # noqa: PTH123 -- a descriptor
+
+
 def _pack(bundle: Path) -> int:
     """Return where the objects of a bundle begin."""
-    with bundle.open("rb") as file:
+    with _open_bundle(bundle) as file:
         head = file.read(MOST_HEAD)
     start = head.find(b"\n\n") + 2
     kind, _, rest = head[:start].partition(b"\n")
@@ -171,8 +184,9 @@ def _pack(bundle: Path) -> int:
 def _refs(bundle: Path) -> dict[str, str]:
     """Read from a bundle's head which refs it brings; git makes sure that it really does."""
     found: dict[str, str] = {}
-    with bundle.open("rb") as file:
-        for line in iter(lambda: file.readline(4096), b"\n"):
+    with _open_bundle(bundle) as file:
+        head = io.BytesIO(file.read(MOST_HEAD))
+        for line in iter(lambda: head.readline(4096), b"\n"):
             match = re.fullmatch(
                 rb"([0-9a-f]{40}|[0-9a-f]{64}) (HEAD|refs/stash|refs/heads/[^\0-\x20~^:?*\[\\]+)\n", line
             )
