@@ -138,6 +138,22 @@ def test_an_empty_plain_folder(ready: Corral) -> None:
     assert outcome.attempt["files_changed"] == ["x"]
 
 
+def test_nothing_done_in_a_repository_without_a_commit_is_no_change(ready: Corral) -> None:
+    folder = ready.root / "fresh"
+    folder.mkdir()
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    (folder / "a.txt").write_text("mine\n")
+    ready.agent("idle", "true")
+    outcome = ready("run", "t", "--repo", folder, "--agent", "idle", "--retries", "0")
+    assert outcome.code == 1, outcome
+    assert "no_change" in outcome.out
+    assert "missing" not in outcome.out
+    assert "HEAD" not in outcome.out + outcome.err
+    assert "there is no commit here yet, so agents start from nothing" in outcome.err
+    seen = ready.run(folder, "t", "--agent", "mine", "--with-changes")
+    assert seen.code == 0, seen
+
+
 def test_a_base_in_a_plain_folder_is_refused(ready: Corral) -> None:
     (ready.root / "plain").mkdir()
     outcome = ready.run(ready.root / "plain", "t", "--agent", "mine", "--base", "main")

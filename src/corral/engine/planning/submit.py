@@ -411,9 +411,10 @@ async def _uncommitted_note(found: DiscoveredRepository | None, request: Request
     listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"
-    meaning = (
-        "agents start from them"
-        if request.with_changes
-        else "agents start from the last commit and do not see that (--with-changes)"
-    )
+    if request.with_changes:
+        meaning = "agents start from them"
+    elif found.head is None:
+        meaning = "there is no commit here yet, so agents start from nothing; commit them first, or use --with-changes"
+    else:
+        meaning = "agents start from the last commit and do not see that (--with-changes)"
     return [f"{files} not committed: {meaning}"] if count else []

@@ -90,7 +90,12 @@ collect() (
     said=$(git commit --no-verify -q -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash
-    said=$(git bundle create -q "$3" HEAD --branches $stash ${2:+"^$2"} 2>&1) || unless "empty bundle"
+    said=$(git bundle create -q "$3" HEAD --branches $stash ${2:+"^$2"} 2>&1) && return
+    case $said in *"argument 'HEAD'"*) # an empty repository in which nothing was committed
+        said=$(git bundle create -q "$3" --branches $stash 2>&1) && return
+        ;;
+    esac
+    unless "empty bundle"
 )
 
 inner=
