@@ -92,7 +92,7 @@ def test_at_100_columns_nothing_is_cut(corral: Corral) -> None:
     corral.agent("mine", "true")
     key = {"COLUMNS": "100", "ANTHROPIC_API_KEY": "x" * 20, **NOBODY}
     rows = {row["name"]: row for row in corral("agents", "--json", env=key).json}
-    told = corral("doctor", env=key).out
+    told = corral("agents", env=key).out
     assert "…" not in told
     table = told.partition("\n\n")[0].splitlines()
     assert len(table) == 1 + len(rows)
@@ -116,6 +116,36 @@ def test_it_is_ready_only_when_the_default_agent_can_start(corral: Corral) -> No
     ready = corral("doctor", "--json").json
     assert (ready["ready"], ready["next"], ready["why"]) == (True, 'corral run "..."', "")
     assert corral("doctor").out.endswith('ready: corral run "..."\n')
+
+
+def test_it_lists_what_is_installed_and_names_the_rest_in_a_line(corral: Corral) -> None:
+    corral.agent("mine", "true")
+    table, _, rest = corral("doctor").out.partition("\n\n")
+    assert [line.split()[0] for line in table.splitlines()] == ["AGENT", "mine", "replay", "scripted"]
+    assert "not installed: aider, " in rest
+    assert "npm install" not in rest.partition("\nok ")[0]
+
+
+def test_what_is_wrong_with_the_default_agent_is_said_with_what_helps(corral: Corral) -> None:
+    repo = corral.repo()
+    for text, why, step in (
+        ('agent = "cluade"', "no agent is called `cluade`", "did you mean `claude`?"),
+        ('agent = "scripted"', "the default agent scripted plays a file, and none is named", "--agent scripted:FILE"),
+        ('checks = "make"', "corral.toml:2: [defaults] `checks` must be a list, not text", 'write checks = ["..."]'),
+        ('agent = "own"\n[agents.own]\ncommand = ["./own.sh"]', "a file that you have not trusted", "corral trust"),
+    ):
+        (repo.folder / "corral.toml").write_text(f"[defaults]\n{text}\n")
+        outcome = corral("doctor", "--json", cwd=repo.folder)
+        report = outcome.json
+        assert (outcome.code, report["ready"], why in report["why"], step in report["next"]) == (
+            1,
+            False,
+            True,
+            True,
+        ), report
+    (repo.folder / "corral.toml").write_text('[defaults]\nagent = "scripted:x.toml"\n')
+    played = corral("doctor", "--json", cwd=repo.folder)
+    assert (played.code, played.json["ready"]) == (0, True), "a file is all that it needs"
 
 
 def test_an_installed_agent_without_a_login_is_not_ready(corral: Corral) -> None:

@@ -31,6 +31,21 @@ def test_answers_as_options_make_two_files_that_hold(corral: Corral) -> None:
     assert [each["command"] for each in attempt["checks"]] == ["test -f x.txt"]
 
 
+def test_an_empty_folder_gets_plain_words_and_a_next_step(corral: Corral) -> None:
+    folder = corral.root / "empty"
+    folder.mkdir()
+    done = corral("init", cwd=folder)
+    assert done.code == 0, done.err
+    assert "this folder is no git repository" in done.err
+    assert "hint: git init && " in done.err
+    rows = dict(line.split(None, 1) for line in done.out.splitlines())
+    assert rows["agent"] == "none is installed; corral agents says how to get one"
+    assert rows["checks"].startswith("none found")
+    assert rows["written"].endswith("corral.toml")
+    assert dict(line.split(None, 1) for line in corral("init", cwd=folder).out.splitlines())["unchanged"]
+    assert "git repository" not in corral("init", cwd=corral.repo().folder).err
+
+
 def test_what_is_there_is_never_overwritten(corral: Corral) -> None:
     repo = corral.repo(files={"Makefile": "test: all\n\ttrue\n"})
     first = corral("init", "--agent", "scripted", cwd=repo.folder)

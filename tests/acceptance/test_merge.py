@@ -1,5 +1,6 @@
 """`corral merge` lands what is proven and moves nothing else; `corral undo` takes it back exactly."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.merging import looks, merge_state, work
 from tests.rig.person import Person, own, owners
-from tests.rig.repository import Repo, git
+from tests.rig.repository import GIT_ENV, Repo, git
 from tests.rig.waiting import until
 
 SCRIPT = "echo new > n.txt; echo more >> a.txt; chmod +x src/b.txt; rm c.txt; mkdir -p deep/er; echo d > deep/er/d.txt"
@@ -168,6 +169,25 @@ def test_undo_is_refused_when_newer_work_would_be_lost(corral: Corral) -> None:
     repo.write({"n.txt": "changed by hand\n"})
     assert corral("undo", "@last").code == 2
     assert (repo.folder / "n.txt").read_text() == "changed by hand\n"
+
+
+def test_outside_of_a_repository_undo_touches_no_other_one_and_a_result_can_be_applied(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    merged_run = work(corral, repo, "echo new > n.txt")["run"]
+    assert corral("merge", "@last").code == 0
+    merged, folder = repo.head, corral.root / "plain"
+    folder.mkdir()
+    refused = corral("undo", cwd=folder)
+    assert (refused.code, repo.head) == (2, merged)
+    assert refused.err.endswith(f"hint: the last merge is that of {merged_run}: corral undo {merged_run}\n")
+    corral.agent("maker", "echo made > made.txt")
+    said = corral("run", "t", "--agent", "maker", cwd=folder).out
+    patch = corral("diff", cwd=folder).bytes
+    offered = next(line for line in said.splitlines() if line.startswith("next "))
+    assert offered.endswith(" | git apply")
+    assert "--into" not in offered
+    subprocess.run(["git", "apply"], cwd=folder, input=patch, env=GIT_ENV, check=True, timeout=60)
+    assert (folder / "made.txt").read_text() == "made\n"
 
 
 def test_a_branch_that_is_not_checked_out_and_a_detached_head(corral: Corral) -> None:

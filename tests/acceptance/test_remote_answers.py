@@ -225,8 +225,8 @@ def test_buttons_of_ntfy_and_links_of_mails_answer(corral: Corral) -> None:
     ("line", "words"),
     [
         ('answer_url = "phone.example.org"', "an answer_url begins with http:// or https://"),
-        ('slack_users = "U1"', "Expected `array`"),
-        ("telegram_users = [42]", "Expected `str`"),
+        ('slack_users = "U1"', "`slack_users` must be a list, not text in quotes"),
+        ("telegram_users = [42]", "each entry of `telegram_users` must be text in quotes"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(corral: Corral, line: str, words: str) -> None:

@@ -38,6 +38,16 @@ from corral.model.money import BudgetTable
 
 T = TypeVar("T")
 MOST_DEEP = 100
+#: kinds of values, as msgspec calls them and in words
+KINDS = {
+    "array": "a list",
+    "str": "text in quotes",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "object": "a table",
+}
+ALL_KEYS = "all keys with their types: docs/reference/configuration.md"
 YOUNG_NS = 1_000_000_000  #: a file that changed so lately can change again without a new time of its own
 #: What each table is read into; `*` stands for a name of the user's.
 TABLES: dict[str, type[Struct]] = {
@@ -134,7 +144,7 @@ class SettingsFile:
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise BadRequest(f"{path}: not TOML: {error}", hint="correct that line; see `corral run --help`") from error
+            raise BadRequest(f"{path}: not TOML: {error}", hint="correct that line, then: corral doctor") from error
         except RecursionError:
             tables = None
         if tables is None or _is_too_deep(tables):
@@ -217,7 +227,18 @@ def convert(table: dict[str, Any], kind: type[T], file: SettingsFile, name: str)
     except msgspec.ValidationError as error:
         key = re.search(r"`\$\.([A-Za-z_]+)", str(error))
         first, *rest = (*name.split("."), key.group(1)) if key else name.split(".")
-        raise BadRequest(f"{file.where(first, *rest)}: [{name}] {error}", hint="see docs: configuration") from error
+        words, hint = _wrong_kind(str(error))
+        raise BadRequest(f"{file.where(first, *rest)}: [{name}] {words}", hint=hint) from error
+
+
+def _wrong_kind(text: str) -> tuple[str, str]:
+    """Return in plain words that a key has a value of the wrong kind, and what helps."""
+    found = re.fullmatch(r"Expected `(\w+)(?: \| null)?`, got `(\w+)` - at `\$\.([A-Za-z_]+)((?:\[.*\])?)`", text)
+    if found is None or found[1] not in KINDS:
+        return text, ALL_KEYS
+    key = f"`{found[3]}`" if not found[4] else f"each entry of `{found[3]}`"
+    example = f'write {found[3]} = ["..."]; ' if found[1] == "array" else ""
+    return f"{key} must be {KINDS[found[1]]}, not {KINDS.get(found[2], found[2])}", example + ALL_KEYS
 
 
 def channels() -> tuple[str, ...]:

@@ -32,6 +32,8 @@ NODE = "with a Node before 22, npm silently takes an old one"
 DEFAULT_AGENT = "claude"  #: where settings name none
 FIRST_RUN = 'corral run "..."'
 BUILT_IN = "built in"  #: an agent that only plays a file
+PLAYING = ("scripted", "replay")
+UNTRUSTED = "not trusted yet: corral trust"
 
 
 class AgentReport(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     acp: str = ""
     reads: tuple[str, ...] = ()
     remedy: str = ""
+    shipped: bool = True  #: comes with Corral; the others come from settings and plug-ins
 
 
 class DoctorPart(Struct, frozen=True, kw_only=True):
@@ -77,7 +80,8 @@ async def examine(context: Context) -> Doctor:
     workspaces = await _workspaces(context)
     parts = [_sandbox(held), await _git(), _store(context), workspaces, _settings(context), _programs()]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
-    if not usable:
+    settings, name = _default(context)
+    if not usable and not _plays_a_file(settings, name):
         parts.append(
             DoctorPart(
                 name="agents",
@@ -105,8 +109,18 @@ def _first_step(context: Context, found: list[AgentReport], parts: list[DoctorPa
     for part in parts:
         if not part.ok and part.name != "agents":
             return f"{part.name}: {part.found}", part.remedy
-    _, name = _default(context)
-    report = next((each for each in found if each.name == name), None) or AgentReport(name=name)
+    settings, name = _default(context)
+    report = next((each for each in found if each.name == name), None)
+    if report is None:
+        try:
+            agents.find(name, settings.agents)
+        except CorralError as error:
+            return f"the default agent of your settings: {error}", f"{error.hint} correct agent = below [defaults]"
+    report = report or AgentReport(name=name)
+    if report.remedy == UNTRUSTED:
+        return f"the default agent {name} comes from a file that you have not trusted", "corral trust"
+    if report.program == BUILT_IN and not _plays_a_file(settings, name):
+        return f"the default agent {name} plays a file, and none is named", f'corral run "..." --agent {name}:FILE'
     why = _not_ready(report)
     if not why:
         return "", FIRST_RUN
@@ -121,6 +135,13 @@ def _first_step(context: Context, found: list[AgentReport], parts: list[DoctorPa
 def _default(context: Context) -> tuple[Config, str]:
     settings = _load(context, strict=False)
     return settings, (settings.defaults.agent or DEFAULT_AGENT).partition(":")[0]
+
+
+def _plays_a_file(settings: Config, name: str) -> bool:
+    """Say whether the default agent is one that plays a file, and which file is named."""
+    profile = settings.agents.get(name)
+    named = (settings.defaults.agent or "").partition(":")[2] or (profile and profile.model)
+    return name in PLAYING and bool(named)
 
 
 async def _trial(context: Context, found: list[AgentReport], held: ProbeResult) -> tuple[str, str]:
@@ -159,7 +180,7 @@ async def list_agents(context: Context, *, strict: bool = True) -> list[AgentRep
     spoken = [await report_agent(name, settings, versions) for name in named if name.startswith("acp:")]
     found += [report for report in spoken if report.program or report.name in settings.agents]
     held = [name.removeprefix("agents.") for name in settings.untrusted if name.startswith("agents.")]
-    return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
+    return [*found, *(AgentReport(name=name, remedy=UNTRUSTED, shipped=False) for name in held)]
 
 
 def installed_logins(context: Context, folder: Path) -> dict[str, str]:
@@ -201,7 +222,7 @@ async def report_agent(
     try:
         agent, profile = locate_agent(name, settings)
     except CorralError as error:
-        return AgentReport(name=name, remedy=f"{error}; {error.hint}")
+        return AgentReport(name=name, remedy=f"{error}; {error.hint}", shipped=False)
     facts = agent.facts
     report = AgentReport(
         name=name,
@@ -217,6 +238,7 @@ async def report_agent(
         acp=facts.acp,
         reads=facts.reads,
         reports_tokens=facts.reports_tokens,
+        shipped=name in agents.BUILT_IN,
     )
     if facts.programs and facts.programs[0] in PLAYERS:
         return structs.replace(report, program=BUILT_IN)

@@ -80,6 +80,7 @@ class FoundSettings(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]  #: installed, those with a login first
     agent: str | None
     checks: tuple[str, ...]
+    repository: bool  #: the folder is in a git repository
     set_agent: str | None = None
     set_budget_usd: float | None = None
     set_checks: tuple[str, ...] = ()
@@ -116,6 +117,7 @@ async def look(context: Context, folder: Path) -> FoundSettings:
         agents=names,
         agent=names[0] if names else None,
         checks=find_checks(folder),
+        repository=(top / ".git").exists(),
         set_agent=mine.get("agent"),
         set_budget_usd=mine.get("budget_usd"),
         set_checks=tuple(theirs.get("checks", ())),

@@ -264,15 +264,19 @@ def _last_of_run(store: Store, run: str) -> MergeRecord:
 async def _last_here(store: Store, folder: Path) -> MergeRecord:
     found = await discovery.discover(folder)
     records = store.merges.of_repository(str(found.repository.git_dir)) if found else store.merges.everything()
-    merged = [
+    undoable = [
         record
         for record in records
         if record.state in ("merged", "begun", "undoing") and record.before != record.after  # the others moved nothing
     ]
-    if not merged:
-        where = f" in {found.repository.folder}" if found else ""
-        raise BadRequest(f"nothing was merged{where} that could be undone", hint="name a run: corral undo RUN")
-    return merged[-1]
+    if found is None:  # the last merge of another repository is not the last one here
+        last = f"the last merge is that of {undoable[-1].run}: corral undo {undoable[-1].run}" if undoable else ""
+        raise BadRequest(f"{folder} is in no git repository", hint=last or "name a run: corral undo RUN")
+    if not undoable:
+        raise BadRequest(
+            f"nothing was merged in {found.repository.folder} that could be undone", hint="name a run: corral undo RUN"
+        )
+    return undoable[-1]
 
 
 class UndoPreview(Struct, frozen=True, kw_only=True):

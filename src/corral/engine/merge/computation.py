@@ -126,9 +126,9 @@ class MergeComputation:
         """Return the ref to move, and where it is now."""
         into = request.into or self.plan.into
         if into is None:
-            raise BadRequest(
-                f"run {self.run.run} started from no branch", hint=f"name one: corral merge {self.run.run} --into main"
-            )
+            run = self.run.run
+            hint = f"name one: corral merge {run} --into main; or apply it: corral diff {run} | git apply"
+            raise BadRequest(f"run {run} started from no branch", hint=hint)
         ref = f"refs/heads/{into}"
         before = await self.repository.commit_of(ref)
         if before is None and (request.into or self.plan.base is not None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -70,6 +71,9 @@ def _steps_when_unfinished(run: Run, answers: Sequence[NextStep]) -> NextSteps:
 
 def _steps_when_done(run: Run, answers: Sequence[NextStep]) -> NextSteps:
     merge, again = run.merge, NextStep("merge", f"corral merge {run.run}{'' if run.merge.into else ' --into BRANCH'}")
+    if merge.status == "ready" and not merge.into and _is_plain(Path(run.repo)):
+        apply = NextStep("diff", f"corral diff {run.run} | git apply")
+        return _steps("Its folder is no git repository. Look at the change, then apply it.", *_look(run), apply)
     if merge.status == "merged":
         return _steps(f"It is merged into {merge.into}. Undo takes it back.", _step("undo", run))
     if merge.clashes:
@@ -83,6 +87,11 @@ def _steps_when_done(run: Run, answers: Sequence[NextStep]) -> NextSteps:
         look = "Compare the attempts" if _several(run) else "Look at the change"
         return _steps(f"{look}, then merge it{f' into {merge.into}' if merge.into else ''}.", *_look(run), again)
     return _steps("There is nothing to merge.", _step("logs", run))
+
+
+def _is_plain(folder: Path) -> bool:
+    """Say whether a folder is no git repository: it has no branch to merge into."""
+    return not (folder / ".git").exists() and not (folder / "HEAD").exists()
 
 
 def _look(run: Run) -> list[NextStep]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 
 from corral.engine.doctor import AgentReport, Doctor
 from corral.engine.planning.explain import Explanation
@@ -48,7 +49,12 @@ def explanation_lines(found: Explanation) -> list[str]:
 
 
 def report_lines(report: Doctor) -> list[str]:
-    lines = [*agents_table(report.agents), ""]
+    listed = [agent for agent in report.agents if agent.program or not agent.shipped]
+    absent = [agent.name for agent in report.agents if agent not in listed]
+    lines = [*agents_table(listed), ""]
+    if absent:
+        names = fill(f"not installed: {', '.join(absent)}", 78, subsequent_indent="  ", break_on_hyphens=False)
+        lines += [*names.splitlines(), "  (how to get them: corral agents)", ""]
     size = max(len(part.name) for part in report.parts)
     indent = " " * (size + 6)
     for part in report.parts:

@@ -50,12 +50,15 @@ def init(
     if as_json:
         click.echo(msgspec.json.encode({**msgspec.to_builtins(written), "next": "corral doctor"}).decode())
         return
-    click.echo(f"agent    {written.agent or 'none: corral agents lists them'}")
-    click.echo(f"checks   {'; '.join(written.checks) or 'none'}")
-    click.echo(f"budget   {f'{amounts.usd(written.budget_usd)} for each task' if written.budget_usd else 'no limit'}")
+    if not found.repository:
+        click.echo("this folder is no git repository: agents work on a copy of it, and nothing can be merged", err=True)
+        click.echo("hint: git init && git add --all && git commit -m 'First commit'", err=True)
+    click.echo(f"agent     {written.agent or 'none is installed; corral agents says how to get one'}")
+    click.echo(f"checks    {'; '.join(written.checks) or 'none found; add them to corral.toml, or say --check CMD'}")
+    click.echo(f"budget    {f'{amounts.usd(written.budget_usd)} for each task' if written.budget_usd else 'no limit'}")
     for file in written.files:
-        click.echo(f"{file.state:<9}{file.path}")
-    click.echo("next     corral doctor")
+        click.echo(f"{file.state:<10}{file.path}")
+    click.echo("next      corral doctor")
 
 
 def _fill(found: FoundSettings, answers: SettingsAnswers) -> SettingsAnswers:
