@@ -67,6 +67,18 @@ def test_an_agent_writes_a_flow_that_is_checked_and_explained(corral: Corral) ->
     assert repo.git("status", "--porcelain") == ""
 
 
+def test_the_planner_knows_what_failed_here_and_how_large_files_are(corral: Corral) -> None:
+    doer(corral)
+    planner(corral, GOOD)
+    repo = corral.repo(files={"src/long.txt": "x" * 3000, "a.txt": "a"})
+    assert corral.run(repo, "DO: exit 1", "--agent", "doer", "--retries", "0", "--name", "Move the words").code == 1
+    outcome = plan(corral, repo, "--json")
+    said = corral("logs", outcome.json["runs"][0], "--prompt").out
+    assert "- agent doer: 0 of " in said, said
+    assert "- failed before: Move the words" in said
+    assert "- largest: src/long.txt 3.0 kB, a.txt 1 B" in said
+
+
 def test_the_printed_file_is_a_flow_and_the_talk_is_on_stderr(corral: Corral) -> None:
     doer(corral)
     planner(corral, GOOD)

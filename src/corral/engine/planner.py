@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -15,14 +16,21 @@ from corral.engine.budget.money import Estimate, Money
 from corral.engine.context import Context, Say
 from corral.engine.planning.requests import Requests
 from corral.engine.views import flow_pictures
-from corral.model import ENCODER, Request, Run, RunPlan
+from corral.engine.views.history import run_page_of
+from corral.model import ENCODER, Request, Run, RunPlan, Status
 from corral.model.errors import BadFlow, BadRequest, CorralError
 from corral.model.events import Listener
 from corral.model.flow import Parallelism, PlanSpec
+from corral.model.server import RunFilter
 from corral.rules.flows import planned_flow, reader
+from corral.rules.flows.planning_hints import MOST_FAILURES, planning_hints
+from corral.world.git import discovery
+from corral.world.git.discovery import git_dir_of
 
 MOST_NODES, NODES = reader.MOST_PLANNED, PlanSpec().most
 MOST_REASON = 500
+PLANNED = "plan: "  #: what the names of runs begin with in which a planner works
+FAILED: tuple[Status, ...] = ("failed", "timed_out", "over_budget")
 APPROVAL = "24h"
 AGAIN = """
 Your last plan was:
@@ -84,7 +92,7 @@ class Planner:
         """Return a flow that can run; PlanFailed, with the mistakes of the last, if there is none after three tries."""
         if not order.task.strip():
             raise BadRequest("the task is empty", hint='say what is to be done: corral plan "move to the new API"')
-        first = self._prompt(order)
+        first = await self._prompt(order)
         prompt, runs, spent = first, list[str](), 0.0
         mistakes: list[str] = []
         for number in range(1, planned_flow.MOST_TRIES + 1):
@@ -123,13 +131,24 @@ class Planner:
             trust=order.trust,
         )
 
-    def _prompt(self, order: PlanOrder) -> str:
+    async def _prompt(self, order: PlanOrder) -> str:
         repo = self._requests.folder(order.repo)
         settings = self._context.settings.load(repo)
         agents = sorted({*settings.agents, *filter(None, [settings.defaults.agent])}) or ["the default one"]
         roles = tuple(sorted(briefing.role_names(repo)))
         spec = PlanSpec(most=order.most, parallelism=order.parallelism, agents=tuple(agents), roles=roles)
-        return f"{planned_flow.planner_rules(spec)}\nThe task:\n\n{order.task}\n"
+        hints = planning_hints(self._requests.track_records(None), self._failures(repo), await _file_sizes(repo))
+        return f"{planned_flow.planner_rules(spec)}\n{hints}\nThe task:\n\n{order.task}\n"
+
+    def _failures(self, repo: Path) -> list[tuple[str, str]]:
+        """Return the last runs in this repository that failed, by the user's own words for them."""
+        git_dir = git_dir_of(repo)
+        wanted = RunFilter(
+            most=2 * MOST_FAILURES, statuses=FAILED, top_level=True,
+            git_dir=git_dir and str(git_dir), repo=None if git_dir else str(repo.resolve()),
+        )  # fmt: skip
+        found = run_page_of(self._context.store, wanted)
+        return [(each.title, each.status) for each in found if not each.title.startswith(PLANNED)]
 
     def _request(self, order: PlanOrder, prompt: str) -> Request:
         return Request(
@@ -140,7 +159,7 @@ class Planner:
             read_only=True,
             no_checks=True,
             output=ENCODER.encode(reader.PLAN_SHAPE).decode(),
-            name=" ".join(f"plan: {order.task}".split())[:80],
+            name=" ".join(f"{PLANNED}{order.task}".split())[:80],
             trust=order.trust,
         )
 
@@ -174,6 +193,20 @@ class Planner:
             return None, None, [f"{len(waves)} nodes come one after another; {planned_flow.MOST_DEPTH} are the most"]
         drawn = list(flow_pictures.text(plan.flow))
         return structs.replace(planned, waves=waves, graph=drawn), plan, []
+
+
+async def _file_sizes(repo: Path) -> list[tuple[str, int]]:
+    """Return the committed files of a repository with their bytes; none where there is no commit."""
+    found = await discovery.discover(repo)
+    if found is None or found.head is None:
+        return []
+    listed = await found.repository.git("ls-tree", "-r", "-l", "-z", "--full-tree", found.head)
+    sizes: list[tuple[str, int]] = []
+    for row in listed.out.decode(errors="replace").split("\0"):
+        about, _, path = row.partition("\t")
+        size = about.rpartition(" ")[2]
+        sizes += [(path, int(size))] if path and size.isdecimal() else []
+    return sizes
 
 
 def _output(run: Run) -> Mapping[str, Any]:
