@@ -292,8 +292,10 @@ class GitHubPaths:
         return {
             **{key: each[key] for key in ("number", "title", "body", "draft", "state", "merged")},
             "html_url": f"{self.forge.url}/{NAME}/pull/{each['number']}",
-            "head": {"ref": each["head"], "sha": self.forge.head(each["head"])},
-            "base": {"ref": each["base"]},
+            "head": {
+                "ref": each["head"], "sha": self.forge.head(each["head"]), "repo": {"full_name": each.get("from", NAME)},
+            },
+            "base": {"ref": each["base"], "repo": {"full_name": NAME}},
         }
 
     def check_run(self, check: tuple[str, str, str]) -> dict[str, Any]:
@@ -386,7 +388,8 @@ class GitLabPaths:
         return {
             "iid": each["number"], "title": each["title"], "description": each["body"], "sha": commit,
             "state": "merged" if each["merged"] else "opened" if each["state"] == "open" else "closed",
-            "draft": each["title"].startswith("Draft:"),
+            "draft": each["title"].startswith("Draft:"), "source_branch": each["head"],
+            "source_project_id": 1 if each.get("from", NAME) == NAME else 2, "target_project_id": 1,
             "web_url": f"{self.forge.url}/{NAME}/-/merge_requests/{each['number']}",
             "head_pipeline": {"id": 5, "status": state} if checks else None,
         }  # fmt: skip

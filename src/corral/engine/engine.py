@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from corral.engine.follow import Follows
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.inbox.remote_answers import RemoteAnswers
+    from corral.engine.forge_calls import ForgeCalls
     from corral.engine.issue_watch import IssueWatch
     from corral.engine.linear_delegations import Delegations
     from corral.engine.machine_reports import MachineReport
@@ -194,6 +195,13 @@ class Engine:
         from corral.engine.linear_delegations import Delegations  # noqa: PLC0415
 
         return Delegations(self._context, self.triggers, self.inbox, self)
+
+    @cached_property
+    def forge_calls(self) -> ForgeCalls:
+        """Labels and comments that forges report."""
+        from corral.engine.forge_calls import ForgeCalls  # noqa: PLC0415
+
+        return ForgeCalls(self._context, self.triggers, self.issues, self.follows)
 
     @property
     def memory(self) -> Memory:

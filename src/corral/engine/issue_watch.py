@@ -75,7 +75,7 @@ class IssueWatch:
 
     async def look(self, watch: WatchOrder) -> WatchedIssues:
         """Finish what was begun, then begin what is new, one after another."""
-        forge = await self._forge(watch.request)
+        forge = await self.forge(watch.request)
         repository = f"{forge.place.host}/{forge.place.path}"
         done = [
             (await self._apart(each, self._finish(each, forge, watch), watch))[0]
@@ -100,7 +100,7 @@ class IssueWatch:
             self._store.queue.set_value(tag, found.etag)  # only now: what was cut off is found again
         return WatchedIssues(repository=repository, label=watch.label, unchanged=found.unchanged, work=tuple(done))
 
-    async def _forge(self, request: Request) -> Forge:
+    async def forge(self, request: Request) -> Forge:
         folder = Path(request.repo).expanduser()
         found = await discover(folder) if folder.is_dir() else None
         if found is None:
@@ -126,7 +126,7 @@ class IssueWatch:
             if isinstance(error, ForgeRefusal) and (error.passes or error.status == 401):
                 raise  # that is not about one issue
             stored = {each.number: each for each in self._store.forge.issue_work(work.repository)}
-            return self._save(stored.get(work.number, work), f"to be tried again: {error}", watch), False
+            return self._save(stored.get(work.number, work), f"to be tried again: {error}", watch.say), False
 
     async def _begin(self, work: IssueWork, before: IssueWork | None, forge: Forge, watch: WatchOrder) -> IssueWork:
         """Start the run of an issue, if the one who set its label may push; say so if not, once."""
@@ -138,8 +138,8 @@ class IssueWatch:
             words = f"the label `{work.label}` was set by {who or 'an unknown user'}, who has no write access"
             if before and before.by == who and before.reported and not before.run:
                 return before
-            await self._say(forge, work, f"Corral ignores this issue: {words}.")
-            return self._save(work, f"ignored: {words}", watch, reported=True)
+            await self.say(forge, work, f"Corral ignores this issue: {words}.")
+            return self._save(work, f"ignored: {words}", watch.say, reported=True)
         asked = structs.replace(watch.request, issue=work.url)
         key = f"issue {work.repository}#{work.number} {work.label}"
         ticket = Ticket(by=watch.by, key=f"{key} {work.times}" if before and before.run else key)
@@ -151,28 +151,32 @@ class IssueWatch:
 
     async def _finish(self, work: IssueWork, forge: Forge, watch: WatchOrder) -> IssueWork:
         """Drive a run to its end, and tell its result: by a pull request, or in the issue."""
+        await self._drive(work.run or "", watch)
+        return await self.deliver(work, forge, watch.say)
+
+    async def deliver(self, work: IssueWork, forge: Forge, say: Say) -> IssueWork:
+        """Report the result of a run that is over: by a pull request, or in the issue."""
         name = work.run or ""
-        await self._drive(name, watch)
         run = run_document.build(self._store, name)
         if run.status in (*OPEN, "limited"):
-            return self._save(work, f"run {name} is {run.status}: {run.reason or ''}".rstrip(": "), watch)
+            return self._save(work, f"run {name} is {run.status}: {run.reason or ''}".rstrip(": "), say)
         won = winner(run.nodes)
         if run.status == "done" and won is not None and won.files_changed:
             try:
-                record = await self._merge(MergeRequest(run=name, strategy="pr"), watch.say)
+                record = await self._merge(MergeRequest(run=name, strategy="pr"), say)
             except CorralError as error:
-                return self._save(work, f"no pull request yet: {error}", watch)
+                return self._save(work, f"no pull request yet: {error}", say)
             if record.state == "conflict":
                 files = ", ".join(f"`{each.path}`" for each in record.conflicts[:20])
-                await self._say(
+                await self.say(
                     forge, work, f"Corral has a result that conflicts with the branch, in {files}. Run `{name}`."
                 )
                 work = structs.replace(work, empty=True)
-                return self._save(work, f"run {name} conflicts with the branch", watch, reported=True)
-            return self._save(work, f"pull request {record.url}", watch, reported=True)
-        await self._say(forge, work, _nothing(run))
+                return self._save(work, f"run {name} conflicts with the branch", say, reported=True)
+            return self._save(work, f"pull request {record.url}", say, reported=True)
+        await self.say(forge, work, _nothing(run))
         work = structs.replace(work, empty=True)
-        return self._save(work, f"nothing changed: run {name} is {run.status}", watch, reported=True)
+        return self._save(work, f"nothing changed: run {name} is {run.status}", say, reported=True)
 
     async def _drive(self, run: str, watch: WatchOrder) -> None:
         """See a run to its end, here or in the process that drives it; one that waits for the user is left to them."""
@@ -192,14 +196,14 @@ class IssueWatch:
         finally:
             bell.close()
 
-    def _save(self, work: IssueWork, reason: str, watch: WatchOrder, *, reported: bool = False) -> IssueWork:
+    def _save(self, work: IssueWork, reason: str, say: Say, *, reported: bool = False) -> IssueWork:
         saved = structs.replace(work, reason=reason, reported=reported)
         if saved != work:
-            watch.say(f"#{work.number}: {reason}")
+            say(f"#{work.number}: {reason}")
         self._store.forge.put_issue_work(saved)
         return saved
 
-    async def _say(self, forge: Forge, work: IssueWork, words: str) -> None:
+    async def say(self, forge: Forge, work: IssueWork, words: str) -> None:
         await forge.say_in_issue(work.number, f"{words}\n\n{wording.MARK}")
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from corral.model import Grade, Request, Status
 from corral.model.events import StoredEvent
+from corral.model.forge import ForgeKind
 
 DeliveryState = Literal["waiting", "delivered", "dead"]  #: of a webhook
 AccessScope = Literal["read", "run", "merge", "admin"]
@@ -118,6 +119,9 @@ class TriggerRecord(Struct, frozen=True, kw_only=True):
     when: str = ""  #: a condition over `payload` and `event`, as in flows; empty: always
     approve: str = ""  #: for how long a user is asked before it starts, as `60m`; empty: nobody is asked
     approve_unless: str = ""  #: a condition as `when`: where it holds, nobody is asked
+    forge: ForgeKind | None = None  #: it is called by this forge, about issues and pull requests of the repository
+    on: tuple[str, ...] = ()  #: of a forge: `label:NAME` of an issue, `comment:WORD` that a comment begins with
+    who: tuple[str, ...] = ()  #: of a forge: users that may start it, `@write` and `association:NAME`; nobody else
     branch: str = ""  #: of the request's repository, that is watched; empty: only calls count
     seen: str = ""  #: the commit at which that branch was seen last
     most_open: int = 4

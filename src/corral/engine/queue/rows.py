@@ -31,6 +31,9 @@ class TriggerRow(Struct, frozen=True, kw_only=True):
     approve: str
     approve_unless: str
     branch: str
+    forge: str | None
+    on: tuple[str, ...]
+    who: tuple[str, ...]
     most_open: int
     per_hour: int
     enabled: bool

@@ -23,6 +23,7 @@ from corral.model.server import Ticket, TriggerRecord
 from corral.rules.flows.expressions import Expression, ExpressionError
 from corral.rules.flows.fill_text import fill
 from corral.rules.text import signing
+from corral.rules.text.forge_calls import check_forge_trigger, is_from_fork
 from corral.store.interface import Store
 from corral.world.git.discovery import discover
 from corral.world.git.repository import Repository
@@ -142,6 +143,7 @@ class Triggers:
         _check_condition(record.approve_unless, "approve_unless")
         if record.approve:
             duration(record.approve, "approve")
+        record = check_forge_trigger(record)
         if not record.secret:
             record = structs.replace(record, secret=signing.secret_of(os.urandom(32)))
         if record.branch:
@@ -172,9 +174,14 @@ class Triggers:
     def signed_trigger(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
         """Return the trigger that this call is signed for; None whether it does not exist or the signature is wrong."""
         record = self._store.automation.trigger(name)
-        if record is None or not record.enabled or not signing.holds(record.secret, headers, body, time.time()):
+        if record is None or not record.enabled:
             return None
-        return record
+        now = time.time()
+        if record.forge:
+            good = signing.forge_holds(record.forge, record.secret, headers, body, now)
+        else:
+            good = signing.holds(record.secret, headers, body, now)
+        return record if good else None
 
     async def fire(self, record: TriggerRecord, occasion: Occasion, vet: Vet) -> TriggerResult:
         """Start the run of a trigger if its condition holds and its limits allow it; the same call twice starts one."""
@@ -183,7 +190,12 @@ class Triggers:
             return TriggerResult(None, against)
         what, now = f"trigger {record.name}", time.time()
         request, ticket = _fill_request(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
-        if record.approve and (not record.approve_unless or _against(record.approve_unless, known)):
+        foreign = is_from_fork(occasion.payload)
+        if foreign and not record.approve:
+            return TriggerResult(None, "it is about a pull request from a fork, and the trigger asks no user first")
+        if foreign:
+            request = structs.replace(request, merge="never")
+        if record.approve and (foreign or not record.approve_unless or _against(record.approve_unless, known)):
             request = structs.replace(request, approve=record.approve)
         if before := self._requests.before(request, ticket):
             return TriggerResult(before)

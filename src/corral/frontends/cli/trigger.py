@@ -21,9 +21,11 @@ from corral.frontends.cli.run import leave_to_background, say
 from corral.frontends.cli.task_options import FEW, add_switches, like_run, stored_request, warn_if_alone, what
 from corral.frontends.user_name import current_user
 from corral.model.errors import BadRequest, Conflicting
+from corral.model.forge import ForgeKind
 from corral.model.server import TriggerRecord
 
 LEAST_SECRET = 16
+RESOLVE = "Resolve the issue."  #: the task of a forge, where none is given
 
 
 @click.group()
@@ -51,7 +53,7 @@ def list_(*, as_json: bool) -> None:
             (
                 each.name,
                 "on" if each.enabled else "paused",
-                f"branch {each.branch}" if each.branch else "calls",
+                f"branch {each.branch}" if each.branch else " ".join(each.on) or "calls",
                 each.when or "always",
                 each.last or "-",
                 what(each.request),
@@ -67,6 +69,23 @@ def list_(*, as_json: bool) -> None:
 @click.argument("called", metavar="NAME")
 @click.argument("task", required=False, default="")
 @click.option("--branch", default="", metavar="NAME", help="Branch whose new commits also start the task.")
+@click.option(
+    "--forge",
+    type=click.Choice(["github", "gitlab", "forgejo", "gitea"]),
+    help="Forge that calls: its labels and comments start the task, and get the result.",
+)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="OCCASION",
+    help="Of a forge: label:NAME or comment:WORD.  [default: label:corral, comment:/corral]",
+)
+@click.option(
+    "--who",
+    multiple=True,
+    metavar="USER",
+    help="Of a forge: who may start it: a user, @write or association:NAME.  [default: @write]",
+)
 @click.option(
     "--when",
     default="",
@@ -94,6 +113,9 @@ def add(  # noqa: PLR0913 -- what Click hands over
     task: str,
     *,
     branch: str,
+    forge: ForgeKind | None,
+    on: tuple[str, ...],
+    who: tuple[str, ...],
     when: str,
     approve: str,
     approve_unless: str,
@@ -116,11 +138,14 @@ def add(  # noqa: PLR0913 -- what Click hands over
         record = TriggerRecord(
             name=called,
             secret=_secret(secret_env) or (before.secret if before else ""),
-            request=stored_request(opened, task, **options),
+            request=stored_request(opened, task or (RESOLVE if forge else ""), **options),
             by=current_user(),
             when=when,
             approve=approve,
             approve_unless=approve_unless,
+            forge=forge,
+            on=on,
+            who=who,
             branch=branch,
             most_open=most_open,
             per_hour=per_hour,

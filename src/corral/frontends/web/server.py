@@ -213,6 +213,7 @@ async def _serve(
         engine.callbacks.keep(),
         engine.remote_answers.keep(),
         engine.delegations.keep(site.vet),
+        engine.forge_calls.keep(site.vet),
         engine.follows.keep(hear),
         door.keep(),
     )

@@ -11,12 +11,22 @@ from collections.abc import Mapping
 import msgspec
 
 from corral.model import Entry
+from corral.model.forge import ForgeKind
 
 PREFIX = "whsec_"
 TOLERANCE_SECONDS = 300.0  #: what is older, or from the future, may be a replay
 LINEAR_SECONDS = 60.0  #: the same for Linear, as it documents
 #: Headers of forges that hold the plain hexadecimal digest of the body.
 DIGESTS = ("x-forgejo-signature", "x-gitea-signature", "linear-signature")
+
+
+#: Headers by which each forge proves that it calls.
+PROOFS: dict[ForgeKind, tuple[str, ...]] = {
+    "github": ("x-hub-signature-256",),
+    "forgejo": ("x-forgejo-signature", "x-gitea-signature"),
+    "gitea": ("x-gitea-signature",),
+    "gitlab": ("x-gitlab-token",),
+}
 
 
 def secret_of(random: bytes) -> str:
@@ -47,6 +57,11 @@ def holds(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> b
     good = sign(secret, name, int(moment), body)["webhook-signature"].encode()
     given = headers.get("webhook-signature", "").split()
     return any(hmac.compare_digest(good, each.encode()) for each in given)
+
+
+def forge_holds(kind: ForgeKind, secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
+    """Tell whether a call comes from a forge of this kind, by its own proof and no other."""
+    return any(name in headers for name in PROOFS.get(kind, ())) and holds(secret, headers, body, now)
 
 
 def slack_holds(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:

@@ -33,6 +33,13 @@ class OpenedPull(Struct, frozen=True, kw_only=True):
     state: PullState
 
 
+class PullSource(Struct, frozen=True, kw_only=True):
+    """Where the work of a pull request comes from."""
+
+    branch: str
+    repository: str  #: empty where it is gone
+
+
 class ForgeIssue(Struct, frozen=True, kw_only=True):
     number: str
     url: str
@@ -65,6 +72,7 @@ class Forge(Protocol):
     place: ForgePlace
 
     async def open(self, wanted: PullText) -> OpenedPull: ...
+    async def source(self, number: int) -> PullSource: ...
     async def look(self, number: int) -> PullLook: ...
     async def say(self, number: int, text: str) -> None: ...
     async def say_in_issue(self, number: str, text: str) -> None: ...

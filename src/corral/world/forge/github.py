@@ -14,6 +14,7 @@ from corral.world.forge.forge import (
     LabelEvents,
     LabelledIssues,
     OpenedPull,
+    PullSource,
     PullText,
     check_state,
     pages,
@@ -63,6 +64,12 @@ class GitHub:
         path = f"{self._repository}/pulls?state=open&head={quote(f'{owner}:{branch}', safe='')}"
         listed = await pages(self.client, path, f"pull requests of {self.place.path}")
         return next((each for each in listed if text(each, "head", "ref") == branch), None)
+
+    async def source(self, number: int) -> PullSource:
+        found = await self.client.get(f"{self._repository}/pulls/{number}", what=f"{self.place.path}#{number}")
+        row = answers.row(found.data)
+        repository = text(answers.row(row.get("head")), "repo", "full_name")
+        return PullSource(branch=text(row, "head", "ref"), repository=repository)
 
     async def look(self, number: int) -> PullLook:
         """Return how a pull request is doing: its state, its CI and what reviewers said."""

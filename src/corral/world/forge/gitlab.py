@@ -14,6 +14,7 @@ from corral.world.forge.forge import (
     LabelEvents,
     LabelledIssues,
     OpenedPull,
+    PullSource,
     PullText,
     check_state,
     pages,
@@ -48,6 +49,16 @@ class GitLab:
         what = f"merge request of {self.place.path}"
         made = await self.client.call("POST", f"{self._project}/merge_requests", asked, what=what)
         return _opened_pull(answers.row(made.data))
+
+    async def source(self, number: int) -> PullSource:
+        about = f"{self.place.path}!{number}"
+        row = answers.row((await self.client.get(f"{self._project}/merge_requests/{number}", what=about)).data)
+        theirs, ours = text(row, "source_project_id"), text(row, "target_project_id")
+        repository = self.place.path if theirs and theirs == ours else ""
+        if theirs and theirs != ours:
+            found = await self.client.call("GET", f"/projects/{quote(theirs)}", what=about, fine=(403, 404))
+            repository = text(answers.row(found.data), "path_with_namespace") if found.status == 200 else ""
+        return PullSource(branch=text(row, "source_branch"), repository=repository)
 
     async def look(self, number: int) -> PullLook:
         about = f"{self.place.path}!{number}"

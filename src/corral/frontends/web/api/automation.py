@@ -22,6 +22,7 @@ from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
 from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request as RunRequest
 from corral.model import Run
+from corral.model.forge import ForgeKind
 from corral.model.server import ScheduleRecord, TriggerRecord
 
 #: Headers that name a call: the same name twice is the same call.
@@ -54,6 +55,9 @@ class TriggerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     when: Word = ""  #: a condition over `payload` and `event`; empty: always
     approve: Word = ""  #: ask a user for so long before it starts, as `60m`; no answer is a no
     approve_unless: Word = ""  #: a condition as `when`: where it holds, nobody is asked
+    forge: ForgeKind | None = None  #: it calls, about issues and pull requests of the repository
+    on: tuple[Word, ...] = ()  #: of a forge: label:NAME, comment:WORD; none: label:corral and comment:/corral
+    who: tuple[Word, ...] = ()  #: of a forge: who may start it: users, @write, association:NAME; none: @write
     branch: Word = ""  #: of the request's repository: new commits on it are an occasion too
     secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
     most_open: Few = 4
@@ -129,6 +133,8 @@ async def call(name: str, request: Request, site: CurrentSite) -> Response:
     site.limiter.count_request(f"trigger {name}")
     once = next((sent[name] for name in DELIVERIES if sent.get(name)), None) or secrets.token_hex(8)
     called = occasion(once[:200], _event(sent), raw)
+    if record.forge:
+        return answer(NotStarted(trigger=name, reason=site.engine.forge_calls.take(record, called, raw)))
     if "linear-signature" in sent and is_delegation(called.payload):
         taken = site.engine.delegations.take(record, called.payload, once[:200])
         return answer(NotStarted(trigger=name, reason="taken" if taken else "known already"))

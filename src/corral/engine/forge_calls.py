@@ -1,0 +1,221 @@
+"""Labels and comments that forges report by webhooks: issues become runs, comments on pull requests become revisions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from corral.engine.context import Context, Vet
+from corral.engine.follow import Follows
+from corral.engine.issue_watch import IssueWatch
+from corral.engine.queue.triggers import Occasion, TooManyStarts, Triggers
+from corral.model import OPEN
+from corral.model.errors import BadRequest, CorralError, NotFound
+from corral.model.forge import IssueWork
+from corral.model.server import TriggerRecord
+from corral.rules.merge import pull_request as wording
+from corral.rules.text.forge_calls import WRITERS, ForgeCall, is_named, read_call
+from corral.store.interface import Store
+from corral.world.forge.client import ForgeRefusal
+from corral.world.forge.forge import Forge
+
+STORED_AS = "forge_calls"
+LOOK_SECONDS = 1.0
+TROUBLE_SECONDS = 20.0
+MOST_KEPT = 500  #: of those that are over, whose deliveries are known
+MOST_WAITING = 1000
+EVERY_SECONDS, MOST_REVISIONS = 60.0, 3  #: of a pull request that a comment asks to look after
+BRANCH = "corral/merged/"
+log = logging.getLogger("corral.forge")
+
+
+class StoredCall(Struct, frozen=True, kw_only=True):
+    """One call of a forge, and what became of it."""
+
+    id: str  #: of what was sent: the same twice is the same call
+    trigger: str
+    call: ForgeCall
+    by: str = ""  #: who is allowed to ask, once that is known
+    run: str = ""
+    times: int = 0  #: how often the label was set
+    over: bool = False
+    result: str = ""
+
+
+class ForgeCalls:
+    """The calls of forges to one store."""
+
+    def __init__(self, context: Context, triggers: Triggers, issues: IssueWatch, follows: Follows) -> None:
+        self._context, self._triggers, self._issues, self._follows = context, triggers, issues, follows
+        self._steps: dict[str, asyncio.Task[None]] = {}
+        self._later: dict[str, float] = {}
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
+
+    def take(self, record: TriggerRecord, occasion: Occasion, body: bytes) -> str:
+        """Store what a forge asks for, and return what happens. What follows from it happens by `keep`."""
+        call = read_call(record, occasion.event, occasion.payload)
+        if isinstance(call, str):
+            return call
+        if wording.MARK in call.words:
+            return "Corral said that itself"
+        name = hashlib.sha256(record.name.encode() + b"\0" + body).hexdigest()[:32]  # no signature covers a header
+        with self._store.transaction():
+            known = self._all()
+            if name in known:
+                return "known already"
+            if sum(not each.over for each in known.values()) >= MOST_WAITING:
+                raise TooManyStarts(f"{MOST_WAITING} calls wait already", retry_seconds=60)
+            self._put(StoredCall(id=name, trigger=record.name, call=call))
+        return "taken"
+
+    async def keep(self, vet: Vet) -> None:
+        """Carry out what was asked for, until cancelled."""
+        bell = self._store.watch()
+        try:
+            while True:
+                self._steps = {name: task for name, task in self._steps.items() if not task.done()}
+                known = self._all()
+                busy = {_issue(known[name]) for name in self._steps if name in known}
+                for each in known.values():
+                    if not each.over and _issue(each) not in busy and self._is_due(each):
+                        busy.add(_issue(each))  # one after another: what is known of an issue decides
+                        self._steps[each.id] = asyncio.create_task(self._step(each, vet))
+                await bell.listen(LOOK_SECONDS)
+        finally:
+            bell.close()
+            for task in self._steps.values():
+                task.cancel()
+            await asyncio.gather(*self._steps.values(), return_exceptions=True)
+
+    def _is_due(self, each: StoredCall) -> bool:
+        if self._later.get(each.id, 0.0) > time.monotonic():
+            return False
+        return not each.run or self._store.run(each.run).status not in (*OPEN, "limited")
+
+    async def _step(self, stored: StoredCall, vet: Vet) -> None:
+        """Do what is next for one call; what may pass by itself is tried again."""
+        self._later[stored.id] = time.monotonic() + TROUBLE_SECONDS
+        try:
+            record = self._triggers.find(stored.trigger)
+            forge = await self._issues.forge(record.request)
+            after = await (self._deliver(stored, forge) if stored.run else self._begin(stored, record, forge, vet))
+        except (ForgeRefusal, TooManyStarts) as error:
+            log.warning("%s: %s", stored.trigger, error)
+            if isinstance(error, TooManyStarts) or error.passes:
+                return
+            after = structs.replace(stored, over=True, result=str(error))
+        except (BadRequest, NotFound) as error:
+            after = structs.replace(stored, over=True, result=str(error))
+        except CorralError as error:
+            log.warning("%s: %s", stored.trigger, error)
+            return
+        if after != stored:
+            with self._store.transaction():
+                self._put(after)
+            log.info("%s", after.result, extra={"trigger": stored.trigger})
+            self._note(after)
+            self._later.pop(stored.id, None)
+
+    # --- what a call asks for
+
+    async def _begin(self, stored: StoredCall, record: TriggerRecord, forge: Forge, vet: Vet) -> StoredCall:
+        call = stored.call
+        if call.repository.casefold() != forge.place.path.casefold():
+            return structs.replace(stored, over=True, result=f"it is about another repository: {call.repository[:100]}")
+        work = await self._issue_work(call, forge)
+        actor, times = call.actor, 0
+        if call.on.startswith("label:"):
+            label = await forge.labelled_by(call.number, call.on.partition(":")[2])
+            actor, times = label.by or call.actor, label.times
+            if work.run and times <= work.times:
+                return structs.replace(stored, over=True, result=f"#{call.number}: run {work.run} has this label")
+        if not is_named(call, record, actor) and not (WRITERS in record.who and await forge.may_write(actor)):
+            words = f"`{call.on}` is from {actor}, who may not start this"
+            if call.on.startswith("label:") and not work.run and work.by != actor:
+                await self._issues.say(forge, work, f"Corral ignores this issue: {words}.")
+                ignored = structs.replace(work, by=actor, times=times, reason=f"ignored: {words}", reported=True)
+                self._store.forge.put_issue_work(ignored)
+            return structs.replace(stored, over=True, result=f"#{call.number}: ignored: {words}")
+        if call.on_pull:
+            return await self._revise(stored, forge, actor)
+        if work.run and not work.reported:
+            await self._issues.say(forge, work, f"Corral works on this already: run `{work.run}`.")
+            return structs.replace(stored, over=True, result=f"#{call.number}: run {work.run} is at work")
+        return await self._start(structs.replace(stored, by=actor, times=times), record, work, vet)
+
+    async def _issue_work(self, call: ForgeCall, forge: Forge) -> IssueWork:
+        """Return what is known of the issue of a call."""
+        repository = f"{forge.place.host}/{forge.place.path}"
+        listed = self._store.forge.issue_work(repository)
+        known = next((each for each in listed if each.number == call.number), None)
+        url = f"{forge.place.page}/{'-/' if forge.place.kind == 'gitlab' else ''}issues/{call.number}"
+        return known or IssueWork(repository=repository, number=call.number, url=url, label=call.on.partition(":")[2])
+
+    async def _start(self, stored: StoredCall, record: TriggerRecord, work: IssueWork, vet: Vet) -> StoredCall:
+        call = stored.call
+        prompt = "\n\n".join(filter(None, (record.request.prompt, "{{payload.words}}" if call.words else "")))
+        request = structs.replace(record.request, prompt=prompt, issue=work.url)
+        payload: dict[str, Any] = {**structs.asdict(call), "actor": stored.by}
+        occasion = Occasion(name=stored.id, event=call.on, payload=payload)
+        fired = await self._triggers.fire(structs.replace(record, request=request), occasion, vet)
+        if fired.run is None:
+            return structs.replace(stored, over=True, result=f"#{call.number}: {fired.reason}")
+        began = structs.replace(
+            work, run=fired.run, by=stored.by, times=stored.times or work.times, reason="at work", reported=False, empty=False
+        )
+        self._store.forge.put_issue_work(began)
+        return structs.replace(stored, run=fired.run, result=f"#{call.number}, asked by {stored.by}: run {fired.run}")
+
+    async def _revise(self, stored: StoredCall, forge: Forge, actor: str) -> StoredCall:
+        """Look after the pull request of a run from now on, if it is one of Corral's own."""
+        number = int(stored.call.number)
+        source = await forge.source(number)
+        run = source.branch.removeprefix(BRANCH)
+        pull = self._store.merges.pull_request(run) if source.branch.startswith(BRANCH) else None
+        own = pull is not None and pull.number == number and pull.repository == forge.place.path
+        if not own or source.repository.casefold() != forge.place.path.casefold():
+            return structs.replace(stored, over=True, result=f"#{number} is no pull request of Corral: nothing runs")
+        self._follows.begin(run, actor, every_seconds=EVERY_SECONDS, most=MOST_REVISIONS)
+        return structs.replace(stored, over=True, result=f"#{number}: looked after, as {actor} asks")
+
+    async def _deliver(self, stored: StoredCall, forge: Forge) -> StoredCall:
+        """Report a run that is over, in its issue or by a pull request."""
+        work = await self._issue_work(stored.call, forge)
+        if work.run == stored.run and not work.reported:
+            work = await self._issues.deliver(work, forge, log.info)
+            if not work.reported:
+                return stored
+        return structs.replace(stored, over=True, result=f"#{stored.call.number}: {work.reason}")
+
+    # --- the store
+
+    def _note(self, stored: StoredCall) -> None:
+        """Show with the trigger what came of its last call."""
+        record = self._store.automation.trigger(stored.trigger)
+        if record:
+            self._store.automation.put_trigger(structs.replace(record, last=stored.result, last_at=time.time()))
+
+    def _all(self) -> dict[str, StoredCall]:
+        text = self._store.queue.value(STORED_AS)
+        return msgspec.json.decode(text, type=dict[str, StoredCall]) if text else {}
+
+    def _put(self, changed: StoredCall) -> None:
+        known = self._all()
+        known.pop(changed.id, None)
+        over = [each for each in known if known[each].over]
+        dropped = set(over[: max(0, len(over) - MOST_KEPT)])
+        kept = {name: each for name, each in known.items() if name not in dropped}
+        self._store.queue.set_value(STORED_AS, msgspec.json.encode({**kept, changed.id: changed}).decode())
+
+
+def _issue(stored: StoredCall) -> tuple[str, str]:
+    return stored.call.repository.casefold(), stored.call.number
