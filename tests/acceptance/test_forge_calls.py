@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_pull_requests import CHECK, FILES, VARIABLES, cloned
+from tests.acceptance.test_pull_requests import CHECK, FILES, cloned
 from tests.rig.command import Corral
 from tests.rig.forge import TOKEN, Forge
 from tests.rig.forge_calls import SECRET, comment_call, label_call, send
@@ -103,7 +103,9 @@ def test_only_those_who_are_named_where_nobody_else_is(corral: Corral, hub: Forg
     trigger(corral, repo, hub, "--who", "Stranger", "--who", "association:MEMBER", "--on", "comment:/fix")
     number = hub.issue("a returns the wrong number", "two")
     with serving(corral, corral.root) as server:
-        assert send(server, hub, comment_call(hub, number, "ada", "/corral go")).json["reason"].startswith("the comment")
+        assert (
+            send(server, hub, comment_call(hub, number, "ada", "/corral go")).json["reason"].startswith("the comment")
+        )
         assert send(server, hub, comment_call(hub, number, "ada", "/fixed")).json["reason"].startswith("the comment")
         assert send(server, hub, comment_call(hub, number, "ada", "/fix")).json["reason"] == "taken"
         until(lambda: "from ada, who may not start this" in last(server), "to push is not enough here")
@@ -134,7 +136,11 @@ def test_pull_requests_of_others_and_of_forks_run_nothing(corral: Corral, forge:
 def test_a_plain_trigger_starts_nothing_for_a_fork_before_a_user_allows_it(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     pulled = {
-        "pull_request": {"title": "x", "head": {"repo": {"full_name": "eve/shop"}}, "base": {"repo": {"full_name": "a/b"}}}
+        "pull_request": {
+            "title": "x",
+            "head": {"repo": {"full_name": "eve/shop"}},
+            "base": {"repo": {"full_name": "a/b"}},
+        }
     }
     payload = corral.root / "payload.json"
     payload.write_text(json.dumps(pulled))

@@ -293,7 +293,9 @@ class GitHubPaths:
             **{key: each[key] for key in ("number", "title", "body", "draft", "state", "merged")},
             "html_url": f"{self.forge.url}/{NAME}/pull/{each['number']}",
             "head": {
-                "ref": each["head"], "sha": self.forge.head(each["head"]), "repo": {"full_name": each.get("from", NAME)},
+                "ref": each["head"],
+                "sha": self.forge.head(each["head"]),
+                "repo": {"full_name": each.get("from", NAME)},
             },
             "base": {"ref": each["base"], "repo": {"full_name": NAME}},
         }

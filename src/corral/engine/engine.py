@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.first_settings import FirstSettings, FoundSettings, SettingsAnswers
     from corral.engine.follow import Follows
+    from corral.engine.forge_calls import ForgeCalls
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.inbox.remote_answers import RemoteAnswers
-    from corral.engine.forge_calls import ForgeCalls
     from corral.engine.issue_watch import IssueWatch
     from corral.engine.linear_delegations import Delegations
     from corral.engine.machine_reports import MachineReport

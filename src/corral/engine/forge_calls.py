@@ -1,4 +1,4 @@
-"""Labels and comments that forges report by webhooks: issues become runs, comments on pull requests become revisions."""
+"""Labels and comments that forges report: issues become runs, comments on pull requests lead to revisions."""
 
 from __future__ import annotations
 
@@ -170,7 +170,13 @@ class ForgeCalls:
         if fired.run is None:
             return structs.replace(stored, over=True, result=f"#{call.number}: {fired.reason}")
         began = structs.replace(
-            work, run=fired.run, by=stored.by, times=stored.times or work.times, reason="at work", reported=False, empty=False
+            work,
+            run=fired.run,
+            by=stored.by,
+            times=stored.times or work.times,
+            reason="at work",
+            reported=False,
+            empty=False,
         )
         self._store.forge.put_issue_work(began)
         return structs.replace(stored, run=fired.run, result=f"#{call.number}, asked by {stored.by}: run {fired.run}")

@@ -99,7 +99,9 @@ def _github_call(record: TriggerRecord, event: str, body: Row) -> ForgeCall | st
             return "the comment is not for Corral"
         return ForgeCall(on=on, actor=actor, association=association, words=words, on_pull=on_pull, **about)
     if event.startswith("issue") and action in ("labeled", "label_updated"):
-        labels = [_text(_row(body.get("label")), "name")] if action == "labeled" else _names(issue.get("labels"), "name")
+        labels = (
+            [_text(_row(body.get("label")), "name")] if action == "labeled" else _names(issue.get("labels"), "name")
+        )
         on = next((each for each in record.on if each in {f"label:{label}" for label in labels}), "")
         if not on or issue.get("pull_request"):
             return "the label is another one" if not on else "a label of a pull request starts nothing"
@@ -108,7 +110,11 @@ def _github_call(record: TriggerRecord, event: str, body: Row) -> ForgeCall | st
 
 
 def _gitlab_call(record: TriggerRecord, body: Row) -> ForgeCall | str:
-    kind, about, actor = _text(body, "object_kind"), _row(body.get("object_attributes")), _text(body, "user", "username")
+    kind, about, actor = (
+        _text(body, "object_kind"),
+        _row(body.get("object_attributes")),
+        _text(body, "user", "username"),
+    )
     project = _text(body, "project", "path_with_namespace")
     if kind == "note" and _text(about, "action") in ("", "create") and about.get("system") is not True:
         on, words = _spoken(record, _text(about, "note"))
