@@ -4,16 +4,19 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+import yaml
 
 from corral.testing import ScriptedModel, Turn
-from corral.testing.stage import KEY
+from corral.testing.stage import KEY, until
 from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.flows import doer
 from tests.rig.mcp import connected, told
 from tests.rig.repository import Repo
+from tests.rig.server import serving
 from tests.rig.suites import claude_program
 
 GOOD: dict[str, Any] = {
@@ -77,6 +80,35 @@ def test_the_planner_knows_what_failed_here_and_how_large_files_are(corral: Corr
     assert "- agent doer: 0 of " in said, said
     assert "- failed before: Move the words" in said
     assert "- largest: src/long.txt 3.0 kB, a.txt 1 B" in said
+
+
+def test_a_plan_is_seen_changed_and_approved_on_the_page(corral: Corral) -> None:
+    doer(corral)
+    planner(corral, {**GOOD, "reasons": {"write": "<b>first</b>"}})
+    repo = corral.repo()
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    with serving(corral, repo.folder) as server:
+        asked = server.ask("POST", "/flows/plan", b"task=Greet&agent=planner", headers=form)
+        place = asked.headers["HX-Redirect"]
+        name = place.partition("=")[2]
+        over = f"/flows/plans/{name}"
+        until(lambda: "HX-Redirect" in server.ask("GET", over).headers, "the plan is written")
+        shown = server.ask("GET", place).body.decode()
+        assert "shout:" in shown, shown
+        assert "&lt;b&gt;first&lt;/b&gt;" in shown
+        assert "<b>first" not in shown
+        assert [line["status"] for line in server.ask("GET", "runs").json["runs"]] == ["done"]
+        text = yaml.safe_dump(GOOD["flow"], sort_keys=False, allow_unicode=True, width=100)
+        done = server.ask("POST", "/flows/run", urlencode({"flow": text, "plan": name}).encode(), headers=form)
+        planned = done.headers["HX-Redirect"].rpartition("/")[2]
+        changed = urlencode({"flow": text.replace("loud", "shout"), "plan": name}).encode()
+        written = server.ask("POST", "/flows/run", changed, headers=form).headers["HX-Redirect"].rpartition("/")[2]
+        found = [server.ask("GET", f"runs/{each}").json["composition"] for each in (planned, written)]
+        assert found == ["planned", "written"]
+        assert server.ask("POST", "/flows/plan", b"task=", headers=form).status == 422
+        assert server.ask("POST", "/flows/plan", b"task=x&most=99", headers=form).status == 422
+        reader = server.ask("POST", "tokens", {"name": "r", "scopes": ["read"]}).json["secret"]
+        assert server.ask("POST", "/flows/plan", b"task=x", headers=form, token=reader).status == 403
 
 
 def test_the_printed_file_is_a_flow_and_the_talk_is_on_stderr(corral: Corral) -> None:

@@ -20,6 +20,7 @@ from corral.model import RunPlan
 if TYPE_CHECKING:
     from corral.engine.queue.supervisor import RunSupervisor
     from corral.frontends.web.running_merges import RunningMerges
+    from corral.frontends.web.running_plans import RunningPlans
     from corral.frontends.web.streams import Hub
 
 BURST_SECONDS = 5.0  #: so much of the rate may come at once
@@ -91,6 +92,7 @@ class Site(Struct, kw_only=True):
     supervisor: RunSupervisor
     limiter: Limiter
     running_merges: RunningMerges
+    running_plans: RunningPlans
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 

@@ -26,6 +26,7 @@ from corral.frontends.web.app import create
 from corral.frontends.web.app_state import Limiter, ServerSettings, Site
 from corral.frontends.web.mcp import McpMount
 from corral.frontends.web.running_merges import RunningMerges
+from corral.frontends.web.running_plans import RunningPlans
 from corral.frontends.web.streams import Hub
 from corral.model.errors import BadRequest
 from corral.model.events import Listener, RunEvent
@@ -231,6 +232,7 @@ async def _serve(
                 task.result()
     finally:
         await site.running_merges.close()
+        await site.running_plans.close()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -246,6 +248,7 @@ def _open_site(engine: Engine, settings: ServerSettings, hub: Hub, hear: Listene
         supervisor=engine.supervisor(hear, vet, resume=resume),
         limiter=Limiter(settings.rate_per_second),
         running_merges=RunningMerges(engine),
+        running_plans=RunningPlans(engine),
         vet=vet,
         login_code=secrets.token_urlsafe(24),
     )

@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from corral.engine.planner import MOST_NODES, NODES, PlanOrder
 from corral.engine.planning.build_flow import template, template_names
 from corral.engine.views import flow_pictures
 from corral.frontends.web import auth
@@ -19,7 +20,8 @@ from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import CurrentSite, Site
 from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.pages.new import chosen_repository, known_repositories
+from corral.frontends.web.pages.new import amount, chosen_repository, known_repositories
+from corral.frontends.web.problems import RefusedRequest
 from corral.model import Request as RunRequest
 from corral.model.errors import BadFlow, CorralError
 
@@ -39,15 +41,52 @@ class FlowMistakeView(Struct, frozen=True, kw_only=True):
 
 @router.get("/flows")
 async def editor(
-    request: Request, site: CurrentSite, caller: Reader, begin: Annotated[str, Query(max_length=100)] = "feature"
+    request: Request,
+    site: CurrentSite,
+    caller: Reader,
+    begin: Annotated[str, Query(max_length=100)] = "feature",
+    plan: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     known = template_names()
     chosen = begin if begin in known else known[0]
     about = {name: template(name).partition("\n")[0].lstrip("# ") for name in known}
+    planning, places = site.running_plans.of(plan), known_repositories(site)
+    text = template(chosen) if planning is None else planning.found.text if planning.found else "# no plan yet\n"
+    repo = planning.order.repo if planning else next(iter(places), "")
     return frame.show(
-        request, caller, "flows.html",
-        about=about, chosen=chosen, text=template(chosen), roots=site.settings.roots, places=known_repositories(site),
+        request, caller, "flows.html", about=about, chosen=chosen, text=text, roots=site.settings.roots,
+        places=list(dict.fromkeys([*places, *([repo] if repo else [])])), repo=repo, plan=planning, name=plan,
     )  # fmt: skip
+
+
+@router.post("/flows/plan")
+async def plan(request: Request, site: CurrentSite, caller: Runner) -> Response:
+    """Start an agent that writes a flow, and show how far it is."""
+    given, roots = await form(request), site.settings.roots
+    most = given.get("most", "").strip() or str(NODES)
+    if not most.isdecimal() or not 1 <= int(most) <= MOST_NODES:
+        raise RefusedRequest(422, "invalid", f"most nodes: a number from 1 to {MOST_NODES}")
+    order = PlanOrder(
+        task=given.get("task", "").strip(),
+        repo=auth.vet_repository(chosen_repository(given), roots),
+        agent=given.get("agent", "").strip() or None,
+        most=int(most),
+        budget_usd=amount(given.get("budget", "").strip()),
+    )
+    if not order.task:
+        raise RefusedRequest(422, "invalid", "the task is empty", hint="say what is to be done")
+    return frame.go_to(
+        f"/flows?plan={site.running_plans.begin(order, lambda asked: auth.vet_request(asked, caller, roots))}"
+    )
+
+
+@router.get("/flows/plans/{name}")
+async def planning(request: Request, name: str, site: CurrentSite, caller: Reader) -> Response:
+    """Show how far a plan is; open the editor when it is there."""
+    found = site.running_plans.of(name)
+    if found is None or found.found:
+        return frame.go_to(f"/flows?plan={name}" if found else "/flows")
+    return frame.show(request, caller, "_plan.html", plan=found, name=name)
 
 
 @router.post("/flows/check")
@@ -71,7 +110,15 @@ async def check(request: Request, site: CurrentSite, caller: Reader) -> Response
 async def run(request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Carry a flow out, and open its screen."""
     given = await form(request)
-    wanted = Submission(flow=given.get("flow", ""), repo=chosen_repository(given), inputs=_inputs(given))
+    text, planning = given.get("flow", ""), site.running_plans.of(given.get("plan", ""))
+    agent = planning.order.agent if planning else None
+    wanted = Submission(
+        flow=text,
+        repo=chosen_repository(given),
+        inputs=_inputs(given),
+        agents=(agent,) if agent else (),
+        planned=bool(planning and planning.found and _lines(text) == _lines(planning.found.text)),
+    )
     name, _ = await enqueue(site, caller, wanted)
     return frame.go_to(f"/runs/{name}")
 
@@ -92,6 +139,11 @@ def _input_defaults(inputs: Mapping[str, object]) -> dict[str, str]:
     """Return the inputs of the flow itself with their defaults; a draft names what has none as `<name>`."""
     own = {name: value for name, value in inputs.items() if "/" not in name}
     return {name: "" if value == f"<{name}>" else str(value) for name, value in own.items()}
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, which browsers end in their own way."""
+    return text.strip().splitlines()
 
 
 def _inputs(given: dict[str, str]) -> dict[str, str]:

@@ -74,7 +74,7 @@ async def submit(request: Request, site: CurrentSite, caller: Runner) -> Respons
         "agents": [*_ticked_names(given, "agent "), *_words(given.get("agents", "").split(","))],
         "strategy": given.get("strategy") or None,
         "checks": [*_ticked_names(given, "check "), *_words(given.get("checks", "").splitlines())],
-        "budget_usd": _amount(given.get("budget", "").strip()),
+        "budget_usd": amount(given.get("budget", "").strip()),
         "timeout": given.get("timeout", "").strip() or None,
         "merge": "auto" if given.get("merge") else "never",
     }
@@ -103,7 +103,7 @@ def _submission(fields: dict[str, object]) -> Submission:
         raise RefusedRequest(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
 
 
-def _amount(text: str) -> float | None:
+def amount(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
