@@ -85,7 +85,7 @@ def is_from_fork(payload: object) -> bool:
 def _github_call(record: TriggerRecord, event: str, body: Row) -> ForgeCall | str:
     """Read a call of GitHub, Forgejo or Gitea."""
     action, issue, comment = _text(body, "action"), _row(body.get("issue")), _row(body.get("comment"))
-    about = {
+    about: Row = {
         "repository": _text(body, "repository", "full_name"),
         "number": _text(issue, "number"),
         "url": _text(issue, "html_url"),
