@@ -19,7 +19,7 @@ def limits(
     file = str(folder / "flow.yaml")
     asked = Request(flow=text, flow_file=file, repo=str(folder), timeout=timeout, idle=idle)
     findings = Findings("flow.yaml")
-    (node,) = build(asked, settings, folder, lambda _: (), findings).nodes
+    (node,) = build(asked, settings, (folder, folder / "state"), lambda _: (), findings).nodes
     findings.tell()
     return node.task.idle_seconds, node.task.timeout_seconds
 
