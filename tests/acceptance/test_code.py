@@ -239,3 +239,24 @@ async def main(input):
         True,
     )
     assert corral("code", file, *asked, "--net", "on").code == 2
+
+
+def test_a_program_is_replayed_with_the_answers_it_had(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "one two", "b.txt": "x" * 30_000})
+    file = program(corral, "py", "async def main(input):\n    return len(await read_file(path='b.txt')) + input\n")
+    name = corral("code", file, *granted("read_file"), "--input", "1", "--json", "--repo", repo.folder).json["program"]
+    (repo.folder / "b.txt").unlink()
+    same = corral("code", "--replay", name, "--json")
+    assert (same.code, same.json["differences"], same.json["result"]["result"]) == (0, [], 30_001), same
+    file.write_text("async def main(input):\n    return len(await read_file(path='a.txt'))\n")
+    other = corral("code", file, "--replay", name)
+    assert other.code == 1
+    assert other.out.splitlines() == [
+        'a new call: read_file {"path":"a.txt"}',
+        'no such call any more: read_file {"path":"b.txt"}',
+        other.out.splitlines()[2],
+    ]
+    assert other.out.splitlines()[2].startswith("it ended as done, and now as refused: ")
+    file.write_text("async def main(input):\n    return len(await read_file(path='b.txt'))\n")
+    assert corral("code", file, "--replay", name).out == "its result was 30001, and is 30000\n"
+    assert corral("code", "--replay", "nothing").code == 2

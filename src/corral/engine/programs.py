@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,17 @@ from corral.engine.memory import Memory
 from corral.machines import programs, scope
 from corral.machines.programs import ProgramBox
 from corral.machines.scope import MachinePaths, agentignore
-from corral.machines.tool_calls import CallFailed, ProgramTool, ToolCalls
+from corral.machines.tool_calls import CallFailed, ProgramTool, RecordedCalls, ToolCalls
 from corral.machines.workspace_tools import CommandOutcome, CopiedTree, WorkspaceTools
-from corral.model import Level, ScopeSource, ScopeTable
-from corral.model.errors import BadRequest
+from corral.model import ENCODER, Level, ScopeSource, ScopeTable
+from corral.model.errors import BadRequest, NotFound
 from corral.model.program import (
     MOST_SOURCE_BYTES,
     SUFFIXES,
     Language,
     Program,
     ProgramRecord,
+    ProgramReplay,
     ProgramResult,
     ToolCall,
 )
@@ -41,6 +42,7 @@ from corral.world.sandbox import probe
 
 __all__ = ["ProgramOrder", "Programs", "declarations", "granted_tools", "read_program", "shown_record"]
 Say = Callable[[str], None]
+MOST_DIFFERENCES, MOST_DIFFERENCE = 50, 200  #: how many are named, and characters of each
 
 
 class ProgramPlace(Struct, frozen=True):
@@ -62,7 +64,6 @@ class ProgramOrder(Struct, frozen=True, kw_only=True):
     net: tuple[str, ...] = ()  #: hosts that `http` reaches
     tool: str | None = None  #: the stored tool it is
     depth: int = 1  #: of programs that start each other
-    whole_log: bool = False  #: its calls are kept whole, to be replayed
 
 
 class Programs:
@@ -82,12 +83,24 @@ class Programs:
             order.program.tools,
             order.program.limits,
             log.append,
-            whole_log=order.whole_log,
             check=self._check(place),
         )
         box = ProgramBox(state=self._context.home / "programs", level=level)
         result = await programs.run(order.program, order.input, calls, list(program_tools.TOOLS), box)
         return self._keep(order, place, tuple(log), result)
+
+    async def replay(self, name: str, changed: tuple[Language, str] | None = None) -> ProgramReplay:
+        """Run a program once more, or a changed one in its place, with the answers that its calls had."""
+        record = self._context.store.programs.get(name)
+        if record is None:
+            raise NotFound(f"no program is known as `{name[:80]}`", hint="`corral code` prints its id")
+        program = record.program
+        if changed:
+            program = structs.replace(program, language=changed[0], source=changed[1])
+        calls = RecordedCalls(record.calls)
+        box = ProgramBox(state=self._context.home / "programs", level=await self.level())
+        result = await programs.run(program, record.input, calls, list(program_tools.TOOLS), box)
+        return ProgramReplay(program=name, differences=tuple(_differences(record.result, result, calls)), result=result)
 
     def _check(self, place: ProgramPlace) -> Callable[[str, object], Awaitable[None]]:
         """Return what applies the user's rules for tools; nobody waits for an answer here."""
@@ -191,6 +204,19 @@ class Programs:
             "remember": ProgramTool(toolbox.Remember, remember),
             "search_memory": ProgramTool(toolbox.SearchMemory, search),
         }
+
+
+def _differences(before: ProgramResult, now: ProgramResult, calls: RecordedCalls) -> Iterator[str]:
+    """Say what a program did otherwise than before."""
+    yield from (f"a new call: {each[:MOST_DIFFERENCE]}" for each in calls.new[:MOST_DIFFERENCES])
+    yield from (f"no such call any more: {each[:MOST_DIFFERENCE]}" for each in calls.left[:MOST_DIFFERENCES])
+    ends = [each.error.kind if each.error else "done" for each in (before, now)]
+    if ends[0] != ends[1]:
+        words = f": {now.error.message.strip().rpartition(chr(10))[2][:MOST_DIFFERENCE]}" if now.error else ""
+        yield f"it ended as {ends[0]}, and now as {ends[1]}{words}"
+    elif before.result != now.result:
+        was, is_now = (ENCODER.encode(each.result).decode()[:MOST_DIFFERENCE] for each in (before, now))
+        yield f"its result was {was}, and is {is_now}"
 
 
 def _need_a_run() -> dict[str, ProgramTool]:

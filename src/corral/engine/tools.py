@@ -155,7 +155,7 @@ class Tools:
     async def _with_example(self, folder: Path, tool: StoredTool, given: object, say: Say) -> StoredTool:
         """Run it once, and keep what it was given, what its tools answered and what came of it."""
         tool.check_input(given)
-        order = ProgramOrder(program=tool.program, folder=folder, input=given, whole_log=True)
+        order = ProgramOrder(program=tool.program, folder=folder, input=given)
         record = await self._programs.run(order, say)
         if record.result.error:
             raise BadRequest(

@@ -17,7 +17,8 @@ from corral.rules.context.program_tools import logged_arguments
 
 MOST_AT_ONCE = 16
 MOST_LOGGED = 2000  #: characters of the arguments and of the value of one call
-MOST_RECORDED = 64 << 10  #: the same where a call is to be replayed
+MOST_RECORDED = 64 << 10  #: the same of a call that can be replayed
+MOST_LOG = 256 << 10  #: characters of all calls of a program that are kept whole
 
 
 class CallFailed(CorralError):
@@ -48,15 +49,24 @@ class RecordedCalls:
 
     def __init__(self, calls: Sequence[ToolCall]) -> None:
         self._left = list(calls)
+        self.new: list[str] = []  #: calls that were not made before
         self.count = 0
+
+    @property
+    def left(self) -> list[str]:
+        """Return the calls that were not made again."""
+        return [f"{each.tool} {each.arguments}" for each in self._left]
 
     async def answer(self, name: str, given: object) -> bytes:
         self.count += 1
         asked = ENCODER.encode(logged_arguments(name, given)).decode()[:MOST_RECORDED]
         found = next((each for each in self._left if each.tool == name and each.arguments == asked), None)
         if found is None:
+            self.new.append(f"{name[:80]} {asked}")
             raise CallFailed("refused", f"{name}: there was no such call when this was recorded")
         self._left.remove(found)
+        if not found.whole:
+            raise CallFailed("limit", f"{name}: its answer was too long to be kept whole")
         if found.error:
             raise CallFailed(found.error.kind, found.error.message)
         return str(found.value).encode()
@@ -72,10 +82,9 @@ class ToolCalls:
         limits: ProgramLimits,
         log: Callable[[ToolCall], None],
         *,
-        whole_log: bool = False,
         check: Callable[[str, object], Awaitable[None]] | None = None,
     ) -> None:
-        self._most_logged = MOST_RECORDED if whole_log else MOST_LOGGED
+        self._room = MOST_LOG
         self._tools, self._granted, self._limits, self._log = tools, frozenset(granted), limits, log
         self._check = check  #: the user's rules; CallFailed where they refuse
         self._at_once = asyncio.Semaphore(MOST_AT_ONCE)
@@ -135,9 +144,19 @@ class ToolCalls:
         self, number: int, name: str, given: object, value: bytes | None, error: CallError | None, started: float
     ) -> None:
         seconds = round(time.monotonic() - started, 4)
-        shown = value.decode()[: self._most_logged] if value is not None else None
-        asked = ENCODER.encode(logged_arguments(name, given)).decode()[: self._most_logged]
-        self._log(ToolCall(number=number, tool=name[:80], arguments=asked, value=shown, error=error, seconds=seconds))
+        shown = value.decode() if value is not None else None
+        asked = ENCODER.encode(logged_arguments(name, given)).decode()
+        size = max(len(asked), len(shown or ""))
+        whole = size <= MOST_LOGGED or (size <= MOST_RECORDED and size <= self._room)
+        if whole:
+            self._room -= size
+        else:
+            asked, shown = asked[:MOST_LOGGED], shown and shown[:MOST_LOGGED]
+        self._log(
+            ToolCall(
+                number=number, tool=name[:80], arguments=asked, value=shown, error=error, seconds=seconds, whole=whole
+            )
+        )
 
 
 def _words(error: CorralError) -> str:

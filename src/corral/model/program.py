@@ -79,6 +79,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     value: Any = None
     error: CallError | None = None
     seconds: float = 0.0
+    whole: bool = True  #: nothing was cut off; else it can only be looked at
 
 
 class ProgramRecord(Struct, frozen=True, kw_only=True):
@@ -93,6 +94,14 @@ class ProgramRecord(Struct, frozen=True, kw_only=True):
     program: Program
     input: Any = None
     calls: tuple[ToolCall, ...] = ()
+    result: ProgramResult
+
+
+class ProgramReplay(Struct, frozen=True, kw_only=True):
+    """A program that ran once more, with the answers that its calls had then."""
+
+    program: str
+    differences: tuple[str, ...]  #: none: it did the same
     result: ProgramResult
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from corral import amounts
 from corral.engine.programs import ProgramOrder, declarations, granted_tools, read_program, shown_record
 from corral.engine.tools import NO_EXAMPLE, NewTool, ToolView
 from corral.frontends import text as words
@@ -60,6 +61,9 @@ def _read_limits(options: Mapping[str, Any]) -> ProgramLimits:
 @click.option("--read", multiple=True, metavar="GLOB", help="Files it may read.  [default: by your scope]")
 @click.option("--write", multiple=True, metavar="GLOB", help="Files it may write.  [default: by your scope]")
 @click.option("--net", default="", metavar="HOST,..", help="Hosts that its `http` reaches.  [default: by your scope]")
+@click.option(
+    "--replay", metavar="ID", help="Run the program of this id again, or FILE instead, with the answers it had."
+)
 @_limits
 @click.option("--declarations", type=click.Choice(["typescript", "python"]), help="Print types of the tools instead.")
 @json_option
@@ -72,6 +76,8 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
     if options["declarations"]:
         click.echo(declarations(options["declarations"], tools), nl=False)
         return 0
+    if options["replay"] is not None:
+        return _replay(options["replay"], file, as_json=options["as_json"])
     granted = granted_tools(tools)
     if file is None:
         raise BadRequest("name the file of a program", hint="corral code FILE --tool read_file")
@@ -89,6 +95,19 @@ def code(file: Path | None, given: str | None, tools: tuple[str, ...], **options
     with engine() as opened:
         record = asyncio.run(opened.programs.run(order, lambda text: click.echo(words.visible(text), err=True)))
     return print_result(record, as_json=options["as_json"])
+
+
+def _replay(name: str, file: Path | None, *, as_json: bool) -> int:
+    """Print what a program does otherwise than before; 1 where there is anything."""
+    with engine() as opened:
+        found = asyncio.run(opened.programs.replay(name, read_program(file) if file else None))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        for each in found.differences:
+            click.echo(words.visible(each))
+        click.echo(f"{amounts.count(len(found.differences), 'difference')}", err=True)
+    return 1 if found.differences else 0
 
 
 def read_input(given: str | None) -> object:
