@@ -145,6 +145,15 @@ def test_a_prompt_while_a_run_works_is_refused_and_the_run_untouched(client: Edi
     assert client.result(number)["stopReason"] == "cancelled"
 
 
+def test_half_a_character_is_refused_by_the_id_of_its_request(client: Editor) -> None:
+    """Clients in JavaScript write one where they cut a text in the middle of a pair of surrogates."""
+    line = '{"jsonrpc": "2.0", "id": "cut", "method": "session/prompt", "params": {"prompt": "\\ud83d"}}'
+    error = raw(client, line, "cut")
+    assert error["code"] == -32600
+    assert "half a character" in error["message"]
+    assert client.request("session/list")
+
+
 LONG = "x" * (64 << 20)
 
 

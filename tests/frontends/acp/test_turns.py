@@ -41,6 +41,22 @@ def test_cancel_stops_the_run_and_keeps_its_work(client: Editor, user: Corral, r
     assert not client.calls, "what was cancelled is not offered for a merge"
 
 
+def test_work_that_was_stopped_is_continued_by_a_revision(client: Editor, user: Corral, repo: Repo) -> None:
+    user.agent(
+        "second", "if [ -e b.txt ]; then echo more >> b.txt; else echo one > b.txt; echo I wait; sleep 9876.5; fi"
+    )
+    session = client.new_session(repo)
+    client.choose(session, agent="second")
+    number = client.begin_prompt(session, "wait")
+    client.until_update("tool_call_update", lambda each: "I wait" in str(each))
+    client.notify("session/cancel", sessionId=session)
+    client.result(number)
+    assert "`/revise TEXT` continues its work" in client.said
+    client.reply = choosing("merge")
+    assert client.prompt(session, "/revise without waiting") == "end_turn"
+    assert (repo.folder / "b.txt").read_text() == "one\nmore\n"
+
+
 def test_the_next_prompt_starts_from_work_that_is_not_merged_and_knows_what_was_asked(
     client: Editor, repo: Repo
 ) -> None:

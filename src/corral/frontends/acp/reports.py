@@ -41,7 +41,11 @@ def _next(run: Run) -> list[str]:
     """Return what helps next, as slash commands where the editor has them."""
     found = next_steps(run)
     ways = [f"`/{step.action}`" for step in found.steps if step.action in SLASH]
-    return [f"{found.words}{' ' if ways else ''}{' '.join(ways)}"] if run.status not in OPEN else []
+    if run.status in OPEN:
+        return []
+    unfinished = run.status != "done" and any(attempt.commit for node in run.nodes for attempt in node.attempts)
+    further = ["`/revise TEXT` continues its work; any other prompt starts from the last commit."] if unfinished else []
+    return [" ".join([found.words, *ways]), *further]
 
 
 def question_line(entry: Entry) -> str:

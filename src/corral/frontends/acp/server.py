@@ -83,8 +83,7 @@ class Server:
         try:
             message = decode(wire.MESSAGE, line.decode())
         except UNREADABLE:
-            code, words = _what_is_wrong(line)
-            self._refuse(Raw(b"null"), code, words)
+            self._refuse(*_what_is_wrong(line))
             return
         if isinstance(message.method, str):
             self._take_call(message, message.method)
@@ -155,9 +154,17 @@ class Server:
         self.connection.send(refused_by(number, known))
 
 
-def _what_is_wrong(line: bytes) -> tuple[int, str]:
+def _what_is_wrong(line: bytes) -> tuple[Raw, int, str]:
+    """Return the id of the request that a line was meant to be, null if it has none, and what is wrong with it."""
     try:
-        json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError):
-        return PARSE, "this line is not JSON"
-    return INVALID, "this line is not a message of JSON-RPC 2.0"
+        return Raw(b"null"), PARSE, "this line is not JSON"
+    number = found.get("id") if isinstance(found, dict) and "method" in found else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    name = json.dumps(number) if isinstance(number, str | int) and not isinstance(number, bool) else "null"
+    words = "this line is not a message of JSON-RPC 2.0"
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        words = "this message has half a character: one of two surrogates that belong together"
+    return Raw(name.encode()), INVALID, words
