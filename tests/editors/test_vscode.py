@@ -15,7 +15,9 @@ from tests.rig.command import PROGRAM, TIMEOUT_SECONDS, Corral
 from tests.rig.preloaded import PRELOADED
 from tests.rig.vscode import installed, serving_code, window_of
 
-#: A file of the explorer with the mark of one that is written; the button that runs a flow in the title of an editor.
+#: What a user reads below the editors; a file of the explorer with the mark of one that is written; the button that runs
+#: a flow in the title of an editor.
+PANEL = ".part.panel .view-line"
 MARKED = '.explorer-folders-view [aria-label*="may be written by slow"]'
 TITLE = '.editor-actions [aria-label^="Run This Flow"]'
 EXTENSION = PROJECT / "editors" / "vscode"
@@ -69,6 +71,7 @@ def test_a_user_works_in_a_window(corral: Corral, tmp_path: Path) -> None:
         window.press("yes", SHOTS / "vscode-question.png")
         window.read("never on a Friday")
         (tmp_path / "hook").touch()
+        window.read("I wait", PANEL)
         window.look(MARKED, SHOTS / "vscode-scope.png")
         (tmp_path / "scope").touch()
         window.press("mine", SHOTS / "vscode-race.png")

@@ -102,12 +102,13 @@ class Window:
         assert "code" not in self.suite, "\n".join(self.suite["lines"])
         self.page.locator(PRESSED).filter(has_text=re.compile(exactly)).first.click()
 
-    def read(self, words: str) -> None:
-        """Wait until a notice says this, as it is."""
+    def read(self, words: str, place: str = ".notifications-center") -> None:
+        """Wait until a place, the list of notices or another, says this, as it is."""
         self.page.wait_for_function(
-            """words => window.suite.code !== undefined
-               || document.querySelector('.notifications-center')?.textContent.includes(words)""",
-            arg=words,
+            """([place, words]) => window.suite.code !== undefined
+               || [...document.querySelectorAll(place)].some(
+                      each => each.textContent.replaceAll('\\u00a0', ' ').includes(words))""",
+            arg=[place, words],
             timeout=WAIT_SECONDS * 1000,
         )
         assert "code" not in self.suite, "\n".join(self.suite["lines"])
