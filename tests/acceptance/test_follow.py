@@ -129,6 +129,23 @@ def test_comments_of_reviewers_count_and_those_of_strangers_do_not(corral: Corra
     assert "approved by ada" in ended.err
 
 
+def test_a_suggestion_reaches_the_agent_as_lines_to_replace(corral: Corral, forge: Forge) -> None:
+    _, _, number, _ = opened(corral, forge)
+    names = "suggestion:-1+0" if forge.kind == "gitlab" else "suggestion"
+    about: dict[str, Any] = {"id": 1, "review": 1, "user": {"login": "ada"}, "path": "a.py", "line": 2}
+    if forge.kind == "github":
+        about |= {"start_line": 1, "side": "RIGHT", "original_line": 2}
+    body = f"like this\n```{names}\ndef a():\n    return 2  # two\n```\nthank you"
+    forge.reviews.append({"id": 1, "user": {"login": "ada"}, "state": "COMMENT", "body": ""})
+    forge.line_comments.append({**about, "body": body})
+    assert corral("follow", "@last", "--once").code == 0
+    heard = git(forge.bare.folder, "show", f"{forge.pulls[number]['head']}:heard.txt")
+    place = "a.py:2" if forge.kind == "forgejo" else "a.py:1-2"
+    assert f"ada suggests to replace {place} with exactly:\n```text\ndef a():\n    return 2  # two\n```" in heard
+    assert "like this\n\nthank you" in heard
+    assert "```suggestion" not in heard
+
+
 def test_three_revisions_are_the_most_and_a_failed_one_is_told(corral: Corral, hub: Forge) -> None:
     _, _, number, _ = opened(corral, hub)
     pull = hub.pulls[number]

@@ -248,7 +248,8 @@ class GitHubPaths:
             case ("GET", "pulls", _, "comments") if self.forge.kind == "github":
                 return 200, self.forge.line_comments
             case ("GET", "pulls", _, "reviews", review, "comments"):
-                return 200, [each for each in self.forge.line_comments if str(each["review"]) == review]
+                rows = [each for each in self.forge.line_comments if str(each["review"]) == review]
+                return 200, [{**each, "position": each["line"], "line": None} for each in rows]  # its name there
             case ("GET", "commits", commit, "check-runs") if self.forge.kind == "github":
                 return 200, {"check_runs": [self.check_run(each) for each in self.forge.checks.get(commit, [])]}
             case ("GET", "commits", commit, "status"):

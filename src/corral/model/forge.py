@@ -62,7 +62,10 @@ class Remark(Struct, frozen=True, kw_only=True):
     author: str
     text: str
     file: str = ""
-    line: int | None = None
+    line: int | None = None  #: the first
+    last_line: int | None = None
+    old: bool = False  #: the lines are those of the base
+    outdated: bool = False  #: the lines are those of an older version
     verdict: str = ""  #: approved, changes, or nothing
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import amounts
 from corral.model import Attempt, Run
@@ -26,6 +26,12 @@ AGAIN_SECONDS = 600.0  #: what was refused for a reason that may pass is tried a
 DAY_SECONDS = 86_400.0
 MOST_DOUBLED = 8  #: by then a wait is longer than a day
 NOT_BEGUN: frozenset[ErrorClass] = frozenset({"budget", "auth", "rate_limit", "network", "overloaded", "not_found"})
+MOST_SUGGESTED = 20_000
+SUGGESTION = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,})suggestion(?::-(?P<above>\d{1,4})\+(?P<below>\d{1,4}))?[ \t]*\r?\n"
+    r"(?P<text>(?:(?!^[ ]{0,3}(?P=fence)).*\n)*?)^[ ]{0,3}(?P=fence)`*[ \t]*\r?$",
+    re.MULTILINE,
+)
 FENCE = re.compile(r"`{3,}")
 
 
@@ -221,5 +227,28 @@ def remark_parts(step: FollowStep) -> list[str]:
 
 
 def _remark_text(each: Remark) -> str:
-    place = f" on {each.file}{f':{each.line}' if each.line else ''}" if each.file else ""
-    return f"{each.author} says{place}:\n{each.text.strip()[:MOST_REMARK] or 'changes are requested'}"
+    place = f" on {_place(each)}" if each.file else ""
+    text = each.text[:MOST_SUGGESTED]
+    words = SUGGESTION.sub("", text).strip()[:MOST_REMARK]
+    suggested = [_suggestion(each, found) for found in SUGGESTION.finditer(text)]
+    said = [f"{each.author} says{place}:\n{words or 'changes are requested'}"] if words or not suggested else []
+    return "\n".join([*said, *suggested])
+
+
+def _place(each: Remark) -> str:
+    first, last = each.line, each.last_line or each.line
+    lines = "" if first is None else f":{first}" if first == last else f":{first}-{last}"
+    which = " (before the change)" if each.old else " (in an older version)" if each.outdated else ""
+    return f"{each.file}{lines}{which}"
+
+
+def _suggestion(each: Remark, found: re.Match[str]) -> str:
+    """Return a suggested change of a review in words: GitHub's is for the lines of its comment, GitLab's names them."""
+    first, last = each.line, each.last_line or each.line
+    if found["above"] is not None and last is not None:
+        first, last = max(1, last - int(found["above"])), last + int(found["below"])
+    place = _place(structs.replace(each, line=first, last_line=last)) if each.file else "what is meant"
+    text = found["text"].rstrip("\n")
+    if not text:
+        return f"{each.author} suggests to remove {place}."
+    return f"{each.author} suggests to replace {place} with exactly:\n{quote(text, MOST_REMARK)}"

@@ -240,10 +240,17 @@ def _failed_check(name: str, words: str, url: str) -> FailedCheck:
 
 
 def _line_remark(row: Row) -> Remark:
+    """Read a comment on lines; Forgejo calls the line `position`, or `original_position` if it is one of the base."""
+    now = count(row, "line", "position")
+    last = now or count(row, "original_line", "original_position")
+    first = count(row, "start_line") if now else count(row, "original_start_line")
     return Remark(
         id=f"line {text(row, 'id')}",
         author=text(row, "user", "login"),
         text=text(row, "body"),
         file=text(row, "path"),
-        line=count(row, "line", "original_line", "position") or None,
+        line=first or last or None,
+        last_line=last or None,
+        old=text(row, "side") == "LEFT" or ("side" not in row and not now and count(row, "original_position") > 0),
+        outdated="original_line" in row and not now,
     )

@@ -174,10 +174,15 @@ def _state(row: Row) -> PullState:
 
 def _remark(row: Row) -> Remark:
     place = answers.row(row.get("position"))
+    lines = answers.row(place.get("line_range"))
+    last = count(place, "new_line", "old_line")
+    first = count(answers.row(lines.get("start")), "new_line", "old_line")
     return Remark(
         id=f"note {text(row, 'id')}",
         author=text(row, "author", "username"),
         text=text(row, "body"),
         file=text(place, "new_path"),
-        line=count(place, "new_line", "old_line") or None,
+        line=first or last or None,
+        last_line=last or None,
+        old=bool(last) and not count(place, "new_line"),
     )
