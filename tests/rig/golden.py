@@ -44,12 +44,16 @@ def restore(name: str, home: Path, repo: Path) -> None:
     told = json.loads((FOLDER / name).read_text())
     home.mkdir(parents=True)
     with sqlite3.connect(home / "corral.db") as database:
+        triggers = [sql for sql in told["schema"] if sql.startswith("CREATE TRIGGER")]
         for sql in told["schema"]:
-            database.execute(sql)
+            if sql not in triggers:
+                database.execute(sql)
         for table, rows in told["rows"].items():
             for row in rows:
                 values = [_value(value, home, repo) for value in row]
                 database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        for sql in triggers:  # they make rows that are in the text
+            database.execute(sql)
         database.execute(f"PRAGMA user_version = {told['version']}")
 
 

@@ -28,5 +28,7 @@ def emptied(folder: Path) -> Runs:
     """Open a store in a new folder with nothing in it: a test that tries many cases has one database for all."""
     if url := os.environ.get("CORRAL_STORE"):
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("TRUNCATE runs, ledger, limits, allowances, ancestors, mail, inbox CASCADE")
+            connection.execute(
+                "TRUNCATE runs, ledger, ledger_quarters, ledger_days, limits, allowances, ancestors, mail, inbox CASCADE"
+            )
     return opened(folder)

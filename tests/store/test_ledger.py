@@ -314,6 +314,7 @@ def test_whatever_happens_the_limit_holds(
     assert kept.spent_and_reserved(DAY)[1] == pytest.approx(
         sum(each.reserved - each.spent for each in kept.history() if each.source == "unknown")
     )
+    assert store.check_sums() == "ok"
     store.close()
 
 
@@ -369,3 +370,56 @@ def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
     assert all(each.settled is not None for each in lines)
     assert spent == pytest.approx(sum(each.spent for each in lines))
     assert len({each.attempt for each in lines}) == len(lines)
+    assert store.check_sums() == "ok"  # whoever died within which step
+
+
+def test_windows_and_costs_are_read_from_sums_of_days_and_quarters(store: Runs) -> None:
+    """Entries before, at and after the ends of quarters of an hour and of days, of several agents and repositories."""
+    kept, dice, at = ledger(store), random.Random(91), 20_000 * 86_400.0
+    moments = [at + step for step in (-1, 0, 0.5, 899.99, 900, 3600, 86_399, 86_400, 90_000, 40 * 86_400)]
+    with store.transaction():
+        for number in range(60):
+            name, usd = f"a{number}", dice.randrange(1, 10**6) / 10**6
+            agent = dice.choice(("claude", "codex"))
+            entry = structs.replace(
+                line(name, usd, at=dice.choice(moments), agent=agent), repo=dice.choice(("/r", "/s"))
+            )
+            assert kept.reserve(entry, []) is None
+            if dice.random() < 0.8:
+                kept.spend(name, usd / 2, "metered")
+            if dice.random() < 0.6:
+                kept.settle(structs.replace(ended(name, usd), model=dice.choice((None, "opus"))), usd, at)
+    lines = kept.history()
+    for since in (0.0, *moments, at + 400, at + 1800.5):
+        for agent in ("", "codex"):
+            for repo in ("", "/s"):
+                bound = Bound(limit=Limit(window="month", usd=1.0, agent=agent, repo=repo), since=since)
+                found = [
+                    each
+                    for each in lines
+                    if each.at >= since
+                    and agent in ("", each.agent)
+                    and repo in ("", each.repo)
+                    and each.attempt != "a7"
+                ]
+                spent, reserved = kept.spent_and_reserved(bound, besides="a7")
+                assert spent == pytest.approx(sum(each.spent for each in found), abs=1e-4)
+                assert reserved == pytest.approx(sum(max(0.0, each.reserved - each.spent) for each in found), abs=1e-4)
+        later = [each for each in lines if each.at >= since]
+        for sums in (kept.cost_sums(since), kept.cost_quarters(since)):
+            assert sum(each.attempts for each in sums) == len(later)
+            assert sum(each.done for each in sums) == sum(each.status == "done" for each in later)
+            assert sum(each.usd for each in sums) == pytest.approx(sum(each.spent for each in later), abs=1e-4)
+            assert sum(each.tokens for each in sums) == sum(each.tokens for each in later)
+    assert store.check_sums() == "ok"
+
+
+def test_a_sum_that_is_not_what_entries_add_up_to_is_found(store: Runs) -> None:
+    kept = ledger(store)
+    kept.reserve(line("a", 1.0), [])
+    assert store.check_sums() == "ok"
+    store._sql["spoil"] = "UPDATE ledger_days SET spent = spent + 1"
+    with store.transaction():
+        store.do("spoil")
+    assert store.check_sums() == "1 running sums differ from the ledger"
+    assert store.integrity() != "ok"

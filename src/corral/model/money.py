@@ -308,6 +308,27 @@ class LimitStatus(Struct, frozen=True, kw_only=True):
     until: float | None = None  #: when a new window begins
 
 
+class CostSum(Struct, frozen=True, kw_only=True):
+    """What several attempts cost that have all this in common."""
+
+    agent: str
+    account: str | None = None
+    model: str | None = None
+    type: str | None = None
+    repo: str = ""
+    source: CostSource = "unknown"
+    notional: bool = False
+    at: float = 0.0  #: when the time began in which they were started
+    attempts: int
+    done: int
+    unknown: int  #: of unknown cost
+    usd: float
+    reserved_usd: float
+    notional_usd: float
+    tokens: int
+    seconds: float
+
+
 class CostRow(Struct, frozen=True, kw_only=True):
     """What one agent, model, day, repository or kind of task cost."""
 

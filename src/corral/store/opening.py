@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from corral.store.sql import Database
 
 FIRST = ("runs", "tokens")  #: tables that others refer to
-DERIVED = ("migrations", "engines", "fact_words")  #: tables that a new store has, or that are made of others
+DERIVED = (
+    "migrations",
+    "engines",
+    "fact_words",
+    "ledger_quarters",
+    "ledger_days",
+    "ledger_parts",
+)  #: tables that a new store has, or that are made of others
 SERVERS = ("postgresql://", "postgres://")
 
 

@@ -87,6 +87,11 @@ class Database(ABC):
     def integrity(self) -> str:
         """Return `ok`, or what is wrong."""
 
+    def check_sums(self) -> str:
+        """Return `ok`, or how many running sums of the ledger are not what its entries add up to."""
+        wrong = cast("int", self.rows("wrong_sums")[0]["count"])
+        return f"{wrong} running sums differ from the ledger" if wrong else "ok"
+
     @abstractmethod
     def _insert_events(self, events: Sequence[Noted]) -> None: ...
 

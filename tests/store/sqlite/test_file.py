@@ -9,6 +9,7 @@ import pytest
 
 from corral.model.errors import StoreTrouble
 from corral.store.sqlite.store import Store
+from tests.rig import golden
 from tests.rig.waiting import until
 
 
@@ -54,3 +55,14 @@ def test_a_new_store_waits_for_another_process_that_makes_it_too(tmp_path: Path)
             until(lambda: open_files(path) > 1 or opened.done(), "it has opened the file")  # noqa: B023
             other.execute("ROLLBACK")
             opened.result(timeout=60)
+
+
+@pytest.mark.parametrize("version", sorted(file.name for file in golden.FOLDER.glob("*.json")))
+def test_an_older_store_has_the_sums_of_its_ledger(tmp_path: Path, version: str) -> None:
+    golden.restore(version, tmp_path / "state", tmp_path / "repo")
+    store = Store(tmp_path / "state")
+    assert store.integrity() == "ok"
+    lines = store.ledger.history()
+    assert sum(each.attempts for each in store.ledger.cost_sums()) == len(lines)
+    assert sum(each.usd for each in store.ledger.cost_quarters()) == pytest.approx(sum(each.spent for each in lines))
+    store.close()

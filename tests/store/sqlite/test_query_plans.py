@@ -21,7 +21,7 @@ WHOLE = {
     "count_deliveries": "a count, from an index alone",
     "count_runs": "a count, from an index alone",
     "newest_quotas": "one line for each limit that was met, from an index alone",
-    "ledger_totals": "sums of everything, for the metrics",
+    "wrong_sums": "a check of the whole store",
     "track_records": "a comparison of agents over everything, when a user asks for it",
 }
 PARTIAL = re.compile(r"USING (?:COVERING )?INDEX (\w+)$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -18,7 +19,19 @@ from corral.engine.context import Context
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.flow import known_as
-from corral.model.money import Bound, Budget, By, CostOverview, Limit, LimitStatus, Quota, QuotaWindow, Window, dollars
+from corral.model.money import (
+    Bound,
+    Budget,
+    By,
+    CostOverview,
+    CostSum,
+    Limit,
+    LimitStatus,
+    Quota,
+    QuotaWindow,
+    Window,
+    dollars,
+)
 from corral.rules.flows.rehearsal import RehearsalStep, Stubs, rehearse
 from corral.rules.money import costs
 from corral.rules.money import limits as budget
@@ -150,19 +163,21 @@ class Money:
 
     def overview(self, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
         """Return sums by day and by every dimension, and the state of all limits, from one look at the ledger."""
-        lines, zone = self._store.ledger.history(since=since, repo=repo), zone_of(settings)
+        kept, zone = self._store.ledger, zone_of(settings)
+        sums, quarters = kept.cost_sums(since, repo), kept.cost_quarters(since, repo)
         spent = self.spending(settings)
         others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
-        names = dict.fromkeys(line.agent for line in lines)
+        agents: defaultdict[str, tuple[list[CostSum], list[CostSum]]] = defaultdict(lambda: ([], []))
+        for place, found in enumerate((quarters, sums)):
+            for each in found:
+                agents[each.agent][place].append(each)
         return CostOverview(
             zone=zone_name(settings),
             today=spent["day"],
             month=spent["month"],
-            days=costs.table(lines, "day", zone),
-            tables={by: costs.table(lines, by, zone) for by in others},
-            agent_days={
-                name: costs.table([line for line in lines if line.agent == name], "day", zone) for name in names
-            },
+            days=costs.day_table(quarters, sums, zone),
+            tables={by: costs.table(sums, by) for by in others},
+            agent_days={name: costs.day_table(*of_agent, zone) for name, of_agent in agents.items()},
             standings=tuple(self.standings(settings)),
             quotas=tuple(self.known_quotas()),
         )

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from corral.model import Cost, Tokens
 from corral.model.flow import known_as
-from corral.model.money import By, CostRow, CostTable, LimitStatus, PaidAttempt, Price, PriceList, Totals
+from corral.model.money import By, CostRow, CostSum, CostTable, LimitStatus, Price, PriceList, Totals
 from corral.model.values import SOURCES, token_count
 from corral.rules.money.limits import quantile
 
@@ -24,25 +24,28 @@ MILLION = 1_000_000
 UNKNOWN_PRICE = Cost()
 
 
-def table(lines: Iterable[PaidAttempt], by: By, zone: tzinfo) -> CostTable:
-    """Add up what attempts cost; days in order, the rest by cost."""
-    name: dict[By, Callable[[PaidAttempt], str]] = {
-        "agent": lambda line: line.agent,
-        "account": lambda line: known_as(line.agent, line.account),
-        "model": lambda line: line.model or "-",
-        "day": lambda line: datetime.fromtimestamp(line.at, zone).date().isoformat(),
-        "repo": lambda line: line.repo,
-        "task-kind": lambda line: line.type or "-",
+def table(sums: Sequence[CostSum], by: By) -> CostTable:
+    """Group what attempts cost; the dearest group first."""
+    name: dict[By, Callable[[CostSum], str]] = {
+        "agent": lambda each: each.agent,
+        "account": lambda each: known_as(each.agent, each.account),
+        "model": lambda each: each.model or "-",
+        "repo": lambda each: each.repo,
+        "task-kind": lambda each: each.type or "-",
     }
-    groups: defaultdict[str, list[PaidAttempt]] = defaultdict(list)
-    for line in lines:
-        groups[name[by](line)].append(line)
-    rows = [_row(key, found) for key, found in groups.items()]
-    rows.sort(key=lambda row: row.key if by == "day" else (-row.usd, row.key))
-    everything = [line for found in groups.values() for line in found]
-    known = [SOURCES.index(line.source) for line in everything if line.source != "unknown"]
+    return _table(by, sorted(_rows(sums, name[by]), key=lambda row: (-row.usd, row.key)), sums)
+
+
+def day_table(quarters: Sequence[CostSum], sums: Sequence[CostSum], zone: tzinfo) -> CostTable:
+    """Group what attempts cost by the days of a time zone; `sums` are of the same attempts."""
+    rows = _rows(quarters, lambda each: datetime.fromtimestamp(each.at, zone).date().isoformat())
+    return _table("day", sorted(rows, key=lambda row: row.key), sums)
+
+
+def _table(by: By, rows: Sequence[CostRow], sums: Sequence[CostSum]) -> CostTable:
+    known = [SOURCES.index(each.source) for each in sums if each.source != "unknown"]
     worst = max(known, default=len(SOURCES) - 1)
-    saved, against = _saving(everything)
+    saved, against = _saving(sums)
     return CostTable(
         by=by,
         usd=round(sum(row.usd for row in rows), 6),
@@ -50,35 +53,42 @@ def table(lines: Iterable[PaidAttempt], by: By, zone: tzinfo) -> CostTable:
         reserved_usd=round(sum(row.reserved_usd for row in rows), 6),
         rows=tuple(rows),
         notional_usd=round(sum(row.notional_usd or 0.0 for row in rows), 6),
-        accounts=tuple(sorted({known_as(line.agent, line.account) for line in everything if line.notional})),
+        accounts=tuple(sorted({known_as(each.agent, each.account) for each in sums if each.notional})),
         saved_usd=saved,
         saved_against=against,
     )
 
 
-def _row(key: str, lines: Sequence[PaidAttempt]) -> CostRow:
+def _rows(sums: Sequence[CostSum], key: Callable[[CostSum], str]) -> list[CostRow]:
+    groups: defaultdict[str, list[CostSum]] = defaultdict(list)
+    for each in sums:
+        groups[key(each)].append(each)
+    return [_row(name, found) for name, found in groups.items()]
+
+
+def _row(key: str, sums: Sequence[CostSum]) -> CostRow:
     return CostRow(
         key=key,
-        usd=round(sum(line.spent for line in lines), 6),
-        reserved_usd=round(sum(max(0.0, line.reserved - line.spent) for line in lines), 6),
-        tokens=token_count(sum(line.tokens for line in lines)),
-        attempts=len(lines),
-        done=sum(line.status == "done" for line in lines),
-        seconds=round(sum(line.seconds for line in lines), 1),
-        unknown=sum(line.source == "unknown" for line in lines),
-        notional_usd=round(sum(line.spent for line in lines if line.notional), 6) or UNSET,
+        usd=round(sum(each.usd for each in sums), 6),
+        reserved_usd=round(sum(each.reserved_usd for each in sums), 6),
+        tokens=token_count(sum(each.tokens for each in sums)),
+        attempts=sum(each.attempts for each in sums),
+        done=sum(each.done for each in sums),
+        seconds=round(sum(each.seconds for each in sums), 1),
+        unknown=sum(each.unknown for each in sums),
+        notional_usd=round(sum(each.notional_usd for each in sums), 6) or UNSET,
     )
 
 
-def _saving(lines: Sequence[PaidAttempt]) -> tuple[float | None, str | None]:
+def _saving(sums: Sequence[CostSum]) -> tuple[float | None, str | None]:
     """Tell what the same tokens would have cost more with the dearest model that was used."""
-    models = [line for line in lines if line.model and line.agent not in PLAYED]
-    known = [line for line in models if line.source in ("reported", "metered", "computed") and line.tokens]
+    models = [each for each in sums if each.model and each.agent not in PLAYED]
+    known = [each for each in models if each.source in ("reported", "metered", "computed") and each.tokens]
     tokens: defaultdict[str, int] = defaultdict(int)
     usd: defaultdict[str, float] = defaultdict(float)
-    for line in known:
-        tokens[line.model or ""] += line.tokens
-        usd[line.model or ""] += line.spent
+    for each in known:
+        tokens[each.model or ""] += each.tokens
+        usd[each.model or ""] += each.usd
     rates = {model: usd[model] / count for model, count in tokens.items() if count >= LIKELY}
     if len(rates) < 2:
         return None, None

@@ -13,6 +13,7 @@ from corral.model.money import (
     ENOUGH,
     TINY,
     Bound,
+    CostSum,
     Expected,
     GuessedAttempt,
     LedgerLine,
@@ -28,6 +29,8 @@ from corral.model.values import MOST_USD, token_count
 from corral.store.sql import Database, Row
 
 NONE = Tokens()
+QUARTER_SECONDS, DAY_SECONDS = 900, 86_400  #: what the running sums are of
+MILLIONTHS = 1_000_000  #: of a dollar: so the running sums count
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits that all runs have in common
 
 
@@ -227,9 +230,9 @@ class Ledger:
         elif limit.window in ("run", "node"):
             row = self._store.rows("held_of_run", run=bound.run, node=node, agent=limit.agent, besides=besides)[0]
         else:
-            row = self._store.rows(
-                "held_since", since=bound.since, agent=limit.agent, repo=limit.repo, besides=besides
-            )[0]
+            days = _whole_times(bound.since)
+            row = self._store.rows("held_since", **days, agent=limit.agent, repo=limit.repo, besides=besides)[0]
+            return _usd(row["spent"]), _usd(row["reserved"])
         return cast("float", row["spent"]), cast("float", row["reserved"])
 
     # --- limits
@@ -284,7 +287,51 @@ class Ledger:
     def totals(self) -> list[Totals]:
         """Return sums of everything: as many rows as there are agents, models and endings, however long it is used."""
         rows = self._store.rows("ledger_totals")
-        return [Totals(**{name: row[name] for name in Totals.__struct_fields__}) for row in rows]
+        found = [Totals(**{name: row[name] for name in Totals.__struct_fields__}) for row in rows]
+        return [structs.replace(each, spent=_usd(each.spent), reserved=_usd(each.reserved)) for each in found]
+
+    def cost_sums(self, since: float = 0.0, repo: str = "") -> list[CostSum]:
+        """Return what attempts since a time cost: a sum for all of one agent, model, repository and so on."""
+        times = _whole_times(since)
+        return [
+            CostSum(
+                agent=row["agent"],
+                account=row["account"] or None,
+                model=row["model"] or None,
+                type=row["type"] or None,
+                repo=row["repo"],
+                source=row["source"],
+                notional=bool(row["is_notional"]),
+                attempts=row["attempts"],
+                done=row["done"],
+                unknown=row["attempts"] if row["source"] == "unknown" else 0,
+                usd=_usd(row["spent"]),
+                reserved_usd=_usd(row["unspent"]),
+                notional_usd=_usd(row["spent"]) if row["is_notional"] else 0.0,
+                tokens=token_count(row["tokens"]),
+                seconds=row["seconds"],
+            )
+            for row in self._store.rows("cost_sums", since=times["since"], day=times["day"], repo=repo)
+        ]
+
+    def cost_quarters(self, since: float = 0.0, repo: str = "") -> list[CostSum]:
+        """Return what each agent cost in each quarter of an hour since a time."""
+        times = _whole_times(since)
+        return [
+            CostSum(
+                at=row["quarter"] * QUARTER_SECONDS,
+                agent=row["agent"],
+                attempts=row["attempts"],
+                done=row["done"],
+                unknown=row["unknown"],
+                usd=_usd(row["spent"]),
+                reserved_usd=_usd(row["unspent"]),
+                notional_usd=_usd(row["notional"]),
+                tokens=token_count(row["tokens"]),
+                seconds=row["seconds"],
+            )
+            for row in self._store.rows("cost_quarters", since=times["since"], quarter=times["quarter"], repo=repo)
+        ]
 
     def paid_before(self, agent: str, model: str | None, kind: str | None, most: int = 200) -> list[float]:
         """Return what attempts like this one cost, newest first, where it is known."""
@@ -299,6 +346,16 @@ class Ledger:
 def _paid_attempt(row: Row) -> PaidAttempt:
     found = PaidAttempt(**{name: row[name] for name in PaidAttempt.__struct_fields__})
     return structs.replace(found, notional=bool(found.notional))
+
+
+def _whole_times(since: float) -> dict[str, float]:
+    """Return since when entries count: a time, and the first quarter of an hour and the first day wholly after it."""
+    day, quarter = math.ceil(since / DAY_SECONDS), math.ceil(since / QUARTER_SECONDS)
+    return {"since": since, "quarter": quarter, "day": day}
+
+
+def _usd(millionths: float) -> float:
+    return millionths / MILLIONTHS
 
 
 def _stored_usd(usd: float) -> float:

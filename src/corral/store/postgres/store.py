@@ -219,7 +219,7 @@ class PostgresDatabase(Database):
                     self._db.execute(cast("Any", f'SELECT count(t::text) FROM "{table}" t'))  # noqa: S608 -- ours
         except StoreTrouble as error:
             return str(error)
-        return "ok"
+        return self.check_sums()
 
     def report(self) -> StoreReport:
         found = self.integrity()

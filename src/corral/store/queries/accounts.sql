@@ -1,13 +1,10 @@
 -- Accounts of agents: the state of their windows, and when they were asked.
 
 -- name: ledger_totals
-SELECT agent, coalesce(model, '') AS model, status, count(*) AS attempts, sum(spent) AS spent,
-  sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END) AS reserved,
-  CAST(sum(CAST(input AS DOUBLE PRECISION)) AS BIGINT) AS input,
-  CAST(sum(CAST(output AS DOUBLE PRECISION)) AS BIGINT) AS output,
-  CAST(sum(CAST(cache_read AS DOUBLE PRECISION)) AS BIGINT) AS cache_read,
-  CAST(sum(CAST(cache_write AS DOUBLE PRECISION)) AS BIGINT) AS cache_write
-FROM ledger GROUP BY agent, coalesce(model, ''), status ORDER BY 1, 2, 3
+SELECT agent, model, status, CAST(sum(attempts) AS BIGINT) AS attempts, CAST(sum(spent) AS BIGINT) AS spent,
+  CAST(sum(unspent) AS BIGINT) AS reserved, CAST(sum(input) AS BIGINT) AS input, CAST(sum(output) AS BIGINT) AS output,
+  CAST(sum(cache_read) AS BIGINT) AS cache_read, CAST(sum(cache_write) AS BIGINT) AS cache_write
+FROM ledger_days GROUP BY agent, model, status ORDER BY 1, 2, 3
 
 -- name: see_window
 INSERT INTO quota_windows (agent, name, used, resets, at) VALUES (:agent, :name, :used, :resets, :at)

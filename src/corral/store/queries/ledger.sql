@@ -39,10 +39,62 @@ UPDATE ledger SET reserved = CASE WHEN uncounted IS NULL THEN reserved WHEN unco
   WHEN spent + uncounted < reserved THEN spent + uncounted ELSE reserved END, settled = :at, status = 'lost'
 WHERE owner = :owner AND settled IS NULL
 
+-- Days that lie wholly in a window, the quarters of an hour before them, and entries before those.
 -- name: held_since
-SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS reserved
-FROM ledger WHERE at >= :since AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
-  AND attempt != :besides
+SELECT CAST(coalesce(sum(spent), 0) AS BIGINT) AS spent, CAST(coalesce(sum(unspent), 0) AS BIGINT) AS reserved
+FROM (
+  SELECT spent, unspent FROM ledger_days
+  WHERE day >= :day AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+  UNION ALL SELECT spent, unspent FROM ledger_quarters
+  WHERE quarter >= :quarter AND quarter < :day * 96 AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+  UNION ALL SELECT spent, unspent FROM ledger_parts
+  WHERE at >= :since AND at < :quarter * 900 AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+  UNION ALL SELECT -spent, -unspent FROM ledger_parts
+  WHERE attempt = :besides AND at >= :since AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+) sums
+
+-- name: cost_sums
+SELECT agent, account, model, type, repo, source, is_notional, CAST(sum(attempts) AS BIGINT) AS attempts,
+  CAST(sum(CASE WHEN status = 'done' THEN attempts ELSE 0 END) AS BIGINT) AS done,
+  CAST(sum(spent) AS BIGINT) AS spent, CAST(sum(unspent) AS BIGINT) AS unspent,
+  sum(input + output + cache_read + cache_write) AS tokens, sum(seconds) AS seconds
+FROM (
+  SELECT agent, account, model, type, repo, source, status, is_notional, attempts, spent, unspent, input, output,
+    cache_read, cache_write, seconds
+  FROM ledger_days WHERE day >= :day AND (:repo = '' OR repo = :repo)
+  UNION ALL SELECT agent, account, model, type, repo, source, status, is_notional, attempts, spent, unspent, input, output,
+    cache_read, cache_write, seconds
+  FROM ledger_parts WHERE at >= :since AND at < :day * 86400 AND (:repo = '' OR repo = :repo)
+) sums GROUP BY agent, account, model, type, repo, source, is_notional
+
+-- name: cost_quarters
+SELECT quarter, agent, CAST(sum(attempts) AS BIGINT) AS attempts, CAST(sum(done) AS BIGINT) AS done,
+  CAST(sum(unknown) AS BIGINT) AS unknown, CAST(sum(spent) AS BIGINT) AS spent,
+  CAST(sum(unspent) AS BIGINT) AS unspent, CAST(sum(notional) AS BIGINT) AS notional, sum(tokens) AS tokens,
+  sum(seconds) AS seconds
+FROM (
+  SELECT quarter, agent, attempts, done, unknown, spent, unspent, notional, tokens, seconds
+  FROM ledger_quarters WHERE quarter >= :quarter AND (:repo = '' OR repo = :repo)
+  UNION ALL SELECT quarter, agent, attempts, done, unknown, spent, unspent, notional, tokens, seconds
+  FROM ledger_parts WHERE at >= :since AND at < :quarter * 900 AND (:repo = '' OR repo = :repo)
+) sums GROUP BY quarter, agent
+
+-- How many running sums are not what the entries add up to.
+-- name: wrong_sums
+SELECT count(*) AS count FROM (
+  SELECT 1 AS wrong FROM (
+    SELECT day, agent, account, model, type, repo, source, status, is_notional, attempts, spent, unspent FROM ledger_days
+    UNION ALL SELECT day, agent, account, model, type, repo, source, status, is_notional, -attempts, -spent, -unspent
+    FROM ledger_parts
+  ) days GROUP BY day, agent, account, model, type, repo, source, status, is_notional
+  HAVING sum(attempts) <> 0 OR sum(spent) <> 0 OR sum(unspent) <> 0
+  UNION ALL SELECT 1 AS wrong FROM (
+    SELECT quarter, agent, repo, attempts, done, unknown, spent, unspent, notional FROM ledger_quarters
+    UNION ALL SELECT quarter, agent, repo, -attempts, -done, -unknown, -spent, -unspent, -notional FROM ledger_parts
+  ) quarters GROUP BY quarter, agent, repo
+  HAVING sum(attempts) <> 0 OR sum(done) <> 0 OR sum(unknown) <> 0 OR sum(spent) <> 0 OR sum(unspent) <> 0
+    OR sum(notional) <> 0
+) wrong_ones
 
 -- name: held_of_run
 SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE WHEN reserved > spent THEN reserved - spent ELSE 0.0 END), 0.0) AS reserved

@@ -144,9 +144,10 @@ class SqliteDatabase(Database):
         return None if database_file.file_identity(self.path) == self._file else database_file.removal_error(self.path)
 
     def integrity(self) -> str:
-        """Return `ok`, or what sqlite finds wrong."""
+        """Return `ok`, or what sqlite finds wrong, or what is wrong with the sums of the ledger."""
         try:
-            return cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
+            found = cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
+            return self.check_sums() if found == "ok" else found
         except sqlite3.DatabaseError as error:
             return str(error)
 
