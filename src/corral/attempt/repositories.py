@@ -109,7 +109,6 @@ def forget_pending_pin(home: Path, run: str) -> None:
 
 async def release_pending_pins(store: Store) -> None:
     """Let go of bases that were held for runs which were never stored: the processes that made them are gone."""
-    known = {line.run for line in store.list_runs()}
     for file in sorted((store.folder / PINS_FOLDER).glob("*")):
         with contextlib.suppress(CorralError, OSError, msgspec.DecodeError):
             begun = msgspec.json.decode(file.read_bytes(), type=_PendingRun)
@@ -117,7 +116,7 @@ async def release_pending_pins(store: Store) -> None:
             if alive or (alive is None and time.time() - file.stat().st_mtime < PENDING_SECONDS):
                 continue  # at work, here or elsewhere
             git_dir = Path(begun.git_dir)
-            if file.name not in known and git_dir.exists():
+            if not store.is_known(file.name) and git_dir.exists():
                 work_tree = not git_dir.is_relative_to(store.folder)  # as of a plain folder
                 await hidden_refs.remove(Repository(Path(begun.folder), git_dir, work_tree=work_tree), file.name)
             file.unlink()

@@ -120,7 +120,7 @@ async def clean(
     if not dry:
         client_servers.drop(store.folder, cleaned)
         await repositories.release_pending_pins(store)
-        if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
+        if not any(owner for _, _, owner in store.pages.owned_runs()):  # who is at work here would have to wait for it
             store.give_back()
         places = {} if merged_only else records
         for place in {(record.plan.repo, record.plan.git_dir): record for record in places.values()}.values():
@@ -128,10 +128,12 @@ async def clean(
         await asyncio.to_thread(object_cache.clean, store.folder / "objects")
         await templates.clean(store.folder)
         await pool.clean(store.folder)
-        used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
-        hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
-        await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
-        await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
+        if is_folder(store.folder / artifacts.FOLDER):
+            used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
+            hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
+            await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
+        if is_folder(store.folder / held_out.FOLDER):
+            await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
     return sorted(done, key=lambda each: each.run)
 
 

@@ -240,7 +240,7 @@ class Money:
         now = time.time()
         with self._store.transaction():
             self._store.ledger.set_limit(Limit(window="halt", usd=0.0), by, now)
-            runs = [line.run for line in self._store.list_runs() if line.status in OPEN]
+            runs = [run for run, _, _ in reversed(self._store.pages.owned_runs())]
             for run in runs:
                 self._store.order(run, "stop", f"{by} (halt)", now)
         for run in runs:

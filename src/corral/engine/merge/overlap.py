@@ -35,11 +35,11 @@ async def overlap(store: Store, folder: Path) -> Overlap:
     if found is None:
         raise BadRequest(f"{folder} is not in a repository", hint="change into one, or say --repo DIR")
     git_dir = str(found.repository.git_dir)
-    runs = [line.run for line in store.list_runs() if store.run(line.run).plan.git_dir == git_dir]
+    runs = store.pages.runs_with_work(git_dir)
     if not runs:
         return Overlap(work=())
-    repository = repository_of(store.run(runs[0]).plan, store.folder)
-    work = [each for run in reversed(runs) for each in await _unmerged_of_run(store, run, repository)]
+    repository = repository_of(store.run(runs[-1]).plan, store.folder)
+    work = [each for run in runs for each in await _unmerged_of_run(store, run, repository)]
     known = ConflictCache(store.folder / "overlap.json")
     tips = {each.into: await repository.commit_of(f"refs/heads/{each.into}") for each in work if each.into}
     pairs = [(each.commit, tip) for each in work if (tip := tips.get(each.into or ""))]

@@ -99,6 +99,10 @@ class Pages:
         """Return run, status and owner of all that is not over."""
         return [(row["id"], row["status"], row["owner"]) for row in self._store.rows("owned_runs")]
 
+    def runs_with_work(self, git_dir: str) -> list[str]:
+        """Return the runs of a repository that are not over, or may have work that is not merged, oldest first."""
+        return [row["id"] for row in self._store.rows("runs_with_work_of", git_dir=git_dir)]
+
     def limited_runs(self) -> list[tuple[str, float | None]]:
         """Return the runs that are parked on a quota, and until when."""
         return [(row["id"], row["until"]) for row in self._store.rows("limited_runs")]

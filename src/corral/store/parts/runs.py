@@ -142,6 +142,9 @@ class Runs(Database):
     def status(self, run: str) -> Status:
         return cast("Status", self.rows("status", id=run)[0]["status"])
 
+    def is_known(self, run: str) -> bool:
+        return bool(self.rows("status", id=run))
+
     def find(self, name: str) -> str:
         """Resolve an id, an unambiguous prefix of one, or `@last`."""
         if name == "@last":

@@ -124,6 +124,16 @@ SELECT run, state FROM merges WHERE run IN (:items) AND state IN ('merged', 'und
 -- name: runs_with_work
 SELECT DISTINCT n.run FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run IN (:items) AND a.changes = 1
 
+-- What was merged and then undone may be there or not: the records of its merges say so.
+-- name: runs_with_work_of
+SELECT r.id FROM runs r
+WHERE r.git_dir = :git_dir AND (
+  r.status IN ('queued', 'running', 'paused', 'waiting', 'limited')
+  OR (EXISTS (SELECT 1 FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run = r.id AND a.changes = 1)
+    AND (NOT EXISTS (SELECT 1 FROM merges m WHERE m.run = r.id AND m.state IN ('merged', 'undoing'))
+      OR EXISTS (SELECT 1 FROM merges m WHERE m.run = r.id AND m.state = 'undone'))))
+ORDER BY r.id
+
 -- name: events_of_all
 SELECT seq, run, at, node, attempt, body FROM events WHERE seq > :after ORDER BY seq LIMIT :most
 
