@@ -28,7 +28,9 @@ def fill(store: Store, repo: Repo, ended: int) -> None:
         attempt = Attempt(id=f"{run}-1", agent="a", status="done", cost=Cost(0.5, "reported"))
         record = AttemptRecord(attempt=attempt, run=run, node="main", phase="over", started=1e9)
         store.save_attempt(record)
-        line = LedgerLine(attempt=attempt.id, run=run, node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1e9)
+        line = LedgerLine(
+            attempt=attempt.id, run=run, node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1e9
+        )
         assert store.ledger.reserve(line, []) is None
         store.ledger.settle(attempt, 0.5, 1e9)
 
@@ -43,9 +45,7 @@ CALLS: dict[str, Callable[[Engine, Repo], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_runs_that_are_over_are_not_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_are_over_are_not_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo, read = Repo.make(tmp_path / "repo"), list[int]()
     for method in ("rows", "rows_of"):
         known = getattr(Store, method)

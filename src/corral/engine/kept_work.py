@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -128,13 +128,18 @@ async def clean(
         await asyncio.to_thread(object_cache.clean, store.folder / "objects")
         await templates.clean(store.folder)
         await pool.clean(store.folder)
-        if is_folder(store.folder / artifacts.FOLDER):
-            used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
-            hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
-            await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
-        if is_folder(store.folder / held_out.FOLDER):
-            await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
+        await _remove_unused(store, records, cleaned)
     return sorted(done, key=lambda each: each.run)
+
+
+async def _remove_unused(store: Store, records: Mapping[str, RunRecord], cleaned: Collection[str]) -> None:
+    """Remove artifacts and held-out files that no run needs; where there are none, no run is asked."""
+    if is_folder(store.folder / artifacts.FOLDER):
+        used = [each for line in store.list_runs() if line.run not in cleaned for each in store.attempts(line.run)]
+        hashes = {artifact.sha256 for each in used for artifact in each.artifacts}
+        await asyncio.to_thread(artifacts.remove_unused, store.folder, hashes)
+    if is_folder(store.folder / held_out.FOLDER):
+        await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
 
 
 async def _finish_clean_ups(
