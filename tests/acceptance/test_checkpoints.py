@@ -37,6 +37,29 @@ def test_a_state_of_an_agent_at_work_can_be_named_and_restored(corral: Corral) -
     assert repo.read(corral("restore", run, "--into", "whole", "--json").json["branch"], "work.txt") == "whole"
 
 
+def test_corral_names_states_of_an_agent_by_itself(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    flag = corral.root / "shared" / "flag"
+    flag.parent.mkdir()
+    corral.config(f'[workspace]\nsnapshot = "0.3s"\n[scope]\nread = ["**", "{flag.parent}/**"]\n')
+    task = f"DO: echo half > work.txt; {waits_for(flag)}; echo whole > work.txt"
+    with corral.going("run", task, "--agent", "doer", "--repo", repo.folder):
+        until(lambda: repo.refs("refs/corral/snapshots/"), "there is a snapshot")
+        flag.touch()
+        until(lambda: corral("show", "@last", "--json").json["status"] == "done", "the run is done")
+    made = corral("checkpoint", "@last", "--json").json[0]
+    assert (made["automatic"], made["name"][:6]) == (True, "after-"), made
+    assert made["name"] in corral("checkpoint", "@last").out
+    run = made["attempt"].partition("-")[0]
+    restored = corral("restore", f"{run}@{made['name']}", "--json")
+    assert restored.code == 0, restored
+    assert repo.read(restored.json["branch"], "work.txt") == "half"
+    assert corral("restore", f"{made['attempt']}@{made['name']}", "--into", corral.root / "half").code == 0
+    assert (corral.root / "half" / "work.txt").read_text() == "half\n"
+    assert corral("restore", f"{run}@after-99h").code == 2
+
+
 def test_the_result_of_a_run_that_is_over_can_be_named(corral: Corral) -> None:
     doer(corral)
     repo = corral.repo()

@@ -24,6 +24,7 @@ from corral.machines.host import Host, host_of
 from corral.machines.local import LocalMachine
 from corral.model import OPEN, Attempt, AttemptRecord, RunRecord
 from corral.model.errors import BadRequest, CorralError
+from corral.model.events import CalledTool, Changed
 from corral.rules.text import cleaning as rules
 from corral.rules.text import names
 from corral.rules.text.cleaning import CleaningLimits, EndedRun
@@ -316,6 +317,7 @@ def split_moment(name: str) -> tuple[str, str]:
     return name[:1] + attempt, moment
 
 
+MOST_DEEDS, MOST_DEED = 20_000, 120  #: events that are looked at for what an agent did, and characters of one
 CHECKPOINT = re.compile(r"[a-z][a-z0-9._-]{0,62}")
 
 
@@ -326,6 +328,8 @@ class Checkpoint(Struct, frozen=True):
     attempt: str
     commit: str
     now: bool = True  #: it was made from what was there at that moment; else from the last snapshot
+    automatic: bool = False  #: Corral made it while the agent worked
+    about: str = ""  #: of an automatic one, what the agent had done last
 
 
 async def checkpoint(store: Store, name: str, label: str) -> list[Checkpoint]:
@@ -351,13 +355,52 @@ async def checkpoint(store: Store, name: str, label: str) -> list[Checkpoint]:
 
 
 async def list_checkpoints(store: Store, name: str) -> list[Checkpoint]:
-    """Return the named states of a run, by attempt."""
+    """Return the named states of a run, by attempt: those of the user, then those that Corral made by itself."""
     run = store.run(store.find(name))
     repository = repository_of(run.plan, store.folder)
     await require(repository, run.id, [])
     prefixes = [f"{CHECKPOINTS}/{each.attempt.id}" for each in store.attempts(run.id)]
     found = await hidden_refs.list_snapshots(repository, prefixes) if prefixes else []
-    return [Checkpoint(each.at, each.ref.split("/")[3], each.commit) for each in found]
+    named = [Checkpoint(each.at, each.ref.split("/")[3], each.commit) for each in found]
+    taken = {(each.attempt, each.commit) for each in named}
+    made = [each[0] for each in await _automatic(store, run.id, repository)]
+    return [*named, *(each for each in made if (each.attempt, each.commit) not in taken)]
+
+
+async def _automatic(store: Store, run: str, repository: Repository) -> list[tuple[Checkpoint, str]]:
+    """Return the snapshots of a run's attempts, each by how long the agent had worked, with its time."""
+    records = store.attempts(run)
+    prefixes = [f"refs/corral/snapshots/{each.attempt.id}" for each in records]
+    found = await hidden_refs.list_snapshots(repository, prefixes) if prefixes else []
+    done = _last_deeds(store, run) if found else []
+    made: list[tuple[Checkpoint, str]] = []
+    for record in records:
+        attempt = record.attempt.id
+        for each in found:
+            if each.ref.split("/")[3] == attempt and record.started and (then := _time_of(each.at)) is not None:
+                about = next((words for at, of, words in reversed(done) if of == attempt and at <= then), "")
+                label = names.moment_name(then - record.started)
+                made.append((Checkpoint(label, attempt, each.commit, automatic=True, about=about), each.at))
+    return made
+
+
+def _last_deeds(store: Store, run: str) -> list[tuple[float, str, str]]:
+    """Return when which attempt did what, oldest first, from the end of its log."""
+    found: list[tuple[float, str, str]] = []
+    for stored in store.events(run, most=MOST_DEEDS):
+        event = stored.event()
+        if isinstance(event, CalledTool) and stored.attempt:
+            found.append((stored.at, stored.attempt, f"{event.tool} {event.input}".strip()[:MOST_DEED]))
+        elif isinstance(event, Changed) and stored.attempt:
+            found.append((stored.at, stored.attempt, f"changed {event.path}"[:MOST_DEED]))
+    return found
+
+
+def _time_of(stamp: str) -> float | None:
+    try:
+        return datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 async def _state_now(store: Store, run: RunRecord, record: AttemptRecord) -> Checkpoint | None:
@@ -453,13 +496,24 @@ def _partly_collected(store: Store, attempt: str) -> Attempt | None:
     return next((each for each in found if each.workspace and Path(each.workspace).exists()), None)
 
 
+async def _find_checkpoint(store: Store, named: str, label: str) -> tuple[str, str]:
+    """Return the attempt and the name, or for one that Corral made the time, of a checkpoint of a run or attempt."""
+    run = store.find(named.rpartition("-")[0] or named)
+    repository = repository_of(store.run(run).plan, store.folder)
+    kept = await hidden_refs.list_snapshots(repository, [CHECKPOINTS])
+    attempt = _attempt_with(store, named, label, kept)
+    if not names.is_moment_name(label) or any(each.at == label for each in kept):
+        return attempt, label
+    made = reversed(await _automatic(store, run, repository))
+    fitting = (each for each in made if each[0].name == label and ("-" not in named or each[0].attempt == attempt))
+    automatic = next(fitting, None)
+    return (automatic[0].attempt, automatic[1]) if automatic else (attempt, label)
+
+
 async def _restore(store: Store, name: str, into: str | None) -> RestoredWork:
     attempt, moment = split_moment(name)
     if CHECKPOINT.fullmatch(moment):
-        run = store.find(attempt.rpartition("-")[0] or attempt)
-        repository = repository_of(store.run(run).plan, store.folder)
-        named = await hidden_refs.list_snapshots(repository, [CHECKPOINTS])
-        attempt = _attempt_with(store, attempt, moment, named)
+        attempt, moment = await _find_checkpoint(store, attempt, moment)
     repository, attempt, found = await find_snapshots(store, attempt)
     if not moment and not any(not each.at for each in found):
         found = [*found, *await _collect(store, attempt)]

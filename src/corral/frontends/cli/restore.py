@@ -49,8 +49,8 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
 def checkpoint(run: str, name: str | None, *, as_json: bool) -> None:
     """Name the present state of RUN, for `corral restore RUN@NAME`; without a name, list its checkpoints.
 
-    What an agent at work has done so far is part of it. Corral also makes snapshots by itself:
-    `corral restore --list ATTEMPT` lists both.
+    What an agent at work has done so far is part of it. Corral also makes some by itself, named by how long the agent
+    had worked (after-12m), and shows what it had done last.
     """
     with engine() as opened:
         found = asyncio.run(opened.work.checkpoint(run, name) if name else opened.work.checkpoints(run))
@@ -58,7 +58,7 @@ def checkpoint(run: str, name: str | None, *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(found).decode())
         return
     for each in found:
-        late = "" if each.now else "  (its last snapshot)"
+        late = f"  {text.one_line(each.about, 80)}" if each.automatic else "" if each.now else "  (its last snapshot)"
         click.echo(f"{each.name:24} {each.attempt}  {each.commit[:12]}{late}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+MOMENT = re.compile(r"after-(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 EPOCH_MILLISECONDS = 1_735_689_600_000  # 2025-01-01
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: nothing to misread
 CHANCE = 32**3
@@ -43,3 +46,15 @@ def _letters(number: int, count: int) -> str:
 def as_plain_text(text: str) -> str:
     """Return a text without NUL bytes and halves of surrogate pairs: no system starts a program with these."""
     return text.encode(errors="replace").decode().replace("\0", REPLACED)
+
+
+def moment_name(seconds: float) -> str:
+    """Return the name of a state that Corral kept so long after an agent began: `after-45s`, `after-1h2m3s`."""
+    whole = max(0, round(seconds))
+    parts = [(whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
+    return "after-" + ("".join(f"{count}{unit}" for count, unit in parts if count) or "0s")
+
+
+def is_moment_name(name: str) -> bool:
+    """Tell whether a name is one of those."""
+    return MOMENT.fullmatch(name) is not None
