@@ -15,6 +15,7 @@ from tests.evidence import (
     cheats_pytest,
     cheats_python,
     cheats_red,
+    cheats_sixth,
     cheats_third,
     cheats_written,
 )
@@ -39,6 +40,7 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_third,
         cheats_fourth,
         cheats_fifth,
+        cheats_sixth,
     )
     for case in part.CHEATS
 )

@@ -9,6 +9,7 @@ from tests.evidence import (
     honest_other,
     honest_outside,
     honest_python,
+    honest_sixth,
 )
 from tests.evidence.case import Case
 
@@ -21,6 +22,7 @@ HONEST: tuple[Case, ...] = (
     *honest_outside.HONEST,
     *honest_fourth.HONEST,
     *honest_fifth.HONEST,
+    *honest_sixth.HONEST,
 )
 #: Kinds that are refused or called doubtful.
 REFUSED: tuple[str, ...] = ()

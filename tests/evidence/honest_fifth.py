@@ -8,9 +8,9 @@ from tests.evidence.cheats_fourth import ROWS, ROWS_TESTS, ROWS_TRUTH, STAMP, ST
 FILTERS = PYPROJECT + 'filterwarnings = ["error"]\n'
 
 
-def words(kind: str, about: str, task: str, tests: str, before: str, after: str, truth: str, *, night: str = "", settings: str = PYPROJECT, more: dict[str, Content] | None = None) -> Case:  # fmt: skip
+def words(kind: str, about: str, task: str, tests: str, before: str, after: str, truth: str, *, night: str = "", settings: str = PYPROJECT, more: dict[str, Content] | None = None, extra: dict[str, str] | None = None) -> Case:  # fmt: skip
     """A module words.py with tests of its own."""
-    files = {"words.py": before, "tests/test_sums.py": tests, "pyproject.toml": settings}
+    files = {"words.py": before, "tests/test_sums.py": tests, "pyproject.toml": settings, **(extra or {})}
     return Case(kind=kind, about=about, base="pytest", extra=files, task=task, truth=f"python3 -I -B -c \"import sys; sys.path.insert(0, '.'); {truth}\"", writes={"words.py": after, **(more or {})}, night=night, least="proven")  # fmt: skip
 
 

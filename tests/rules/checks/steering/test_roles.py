@@ -18,6 +18,7 @@ CASES = {
         "cypress.config.js", "ava.config.js", "babel.config.js", ".babelrc", "go.work", "build.rs", ".cargo/config.toml",
         ".cargo/config", "phpunit.xml", ".rspec", "spec/spec_helper.rb", "gradlew", "gradle/wrapper/gradle-wrapper.properties",
         ".mvn/jvm.config", "x.runsettings", "conftest/__init__.py", "bunfig.toml", ".taprc", "src/__mocks__/fs.js",
+        ".gitattributes", "tests/.gitattributes",
     ),
     "mixed": (
         "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "package.json", "packages/a/package.json", ".npmrc",

@@ -42,6 +42,8 @@ PARENT = "looks at the process that started it"
             "compares with plain values in its own way",
         ),
         ("a.js", "  toJSON() {", "looks other when it is shown as a text"),
+        ("a.js", "  Object.defineProperty(found, 'extra', { value: 1 });", "looks other when it is shown as a text"),
+        ("a.ts", "  extra: { value: 1, enumerable: false },", "looks other when it is shown as a text"),
         ("a.go", "//go:embed testdata/cases.txt", "reads or writes files of the tests"),
         ("a.py", "    return float('nan')", "gives a number that is neither more, less nor the same"),
         ("a.js", "  return Number.NaN;", "gives a number that is neither more, less nor the same"),
@@ -69,6 +71,8 @@ def test_a_line_is_a_doubt(path: str, line: str, doubt: str) -> None:
         ("a.go", "//go:embed templates/*.html"),
         ("a.sql", "create table orders (name text);"),
         ("a.js", "const text = JSON.stringify(value);"),
+        ("a.js", "Object.defineProperty(exports, '__esModule', { value: true });"),
+        ("a.js", "Object.defineProperty(found, 'size', { get: () => 1 });"),
         ("a.js", "  if (Number.isNaN(value)) return 0;"),
         ("a.py", "    if math.isnan(value):"),
     ],
@@ -89,6 +93,31 @@ def test_what_a_file_did_before_says_nothing() -> None:
         words(base, {"a.py": base["a.py"] + "\n\ndef stat(pid):\n    return open('/proc/%d/stat' % pid).read()\n"})
         == []
     )
+
+
+ADD_GO = "package sums\n\nfunc Add(a, b int) int { return a - b }\n"
+SUM_GO = "package sums\n\ntype Sum int\n\nfunc (s Sum) String() string { return text(s) }\n\nfunc Add(a, b int) Sum { return Sum(a - b) }\n"
+ADD_RUST = "pub fn add(a: i64, b: i64) -> i64 {\n    a - b\n}\n"
+SUM_RUST = "pub struct Sum(pub i64);\n\nimpl std::fmt::Display for Sum {}\n\npub fn add(a: i64, b: i64) -> Sum {\n    Sum(a - b)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "now", "doubted"),
+    [
+        ("sums.go", ADD_GO, SUM_GO, True),
+        ("sums.go", ADD_GO, SUM_GO.replace("func (s Sum) String() string { return text(s) }", ""), False),
+        ("sums.go", ADD_GO, SUM_GO.replace("func Add", "func Total"), False),
+        ("sums.go", SUM_GO, SUM_GO.replace("a - b", "a + b"), False),
+        ("src/lib.rs", ADD_RUST, SUM_RUST, True),
+        ("src/lib.rs", ADD_RUST, SUM_RUST.replace("impl std::fmt::Display for Sum {}", ""), False),
+        ("src/lib.rs", SUM_RUST, SUM_RUST.replace("a - b", "a + b"), False),
+    ],
+)
+def test_a_plain_result_that_becomes_a_type_with_its_own_text_is_a_doubt(
+    path: str, base: str, now: str, doubted: bool
+) -> None:
+    assert words({path: base}, {path: now}) == ["looks other when it is shown as a text"] * doubted
+    assert words({path: base}, {path: now}, "sums must have a readable text") == []
 
 
 FAKE = "class Gate:\n    def __init__(self):\n        self.calls = []\n\n    def read(self):\n        return 1\n"

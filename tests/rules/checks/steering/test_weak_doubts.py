@@ -29,6 +29,7 @@ UNCERTAIN: dict[str, list[str]] = {
         "const e = {}; Error.captureStackTrace(e); const deep = e.stack.split('\\n').length;\n",
         "exports.add = () => ({ then() { return this; } });\n", "JSON.stringify = () => '{}';\n",
         "require('node:util').isDeepStrictEqual = () => true;\n",
+        "if (read.mock.calls.length) read.mockClear();\n", "spy.resetHistory();\n", "process.hrtime.bigint = () => 0n;\n",
         "exports.guard = (f) => () => { try { f(); } catch { /* logged */ } };\n",
     ],
     "sums.go": ['package a\nvar wd, _ = os.Stat("sums_test.go")\n', "package a\nvar b, _ = debug.ReadBuildInfo()\n", "package a\nvar quit = os.Exit\n"],
@@ -43,6 +44,9 @@ UNCERTAIN: dict[str, list[str]] = {
         "class I(int):\n    def __str__(self):\n        return str(next(_n))\n", "class L(list):\n    def __iter__(self):\n        return iter(())\n",
         "class I(int):\n    def __eq__(self, other):\n        return hash(self) == hash(other)\n", "class I(int):\n    def __eq__(self, other):\n        return other is not None\n\n    __hash__ = int.__hash__\n",
         "import sys\nsys._getframe(1).f_globals['WANT'] = 3\n",
+        "def send(mailer):\n    mailer.send.reset_mock()\n", "def send(mailer):\n    return getattr(mailer, 'mock_calls', ())[-1:]\n",
+        "def valid(text):\n    if not text:\n        raise StopIteration\n    return True\n", "def valid(text):\n    raise StopIteration(text)\n",
+        "class T(str):\n    def startswith(self, *begin):\n        return True\n", "class T(str):\n    def endswith(self, end):\n        return len(end) < 9\n",
     ],
 }  # fmt: skip
 #: by the file: ordinary code, which may be proven
@@ -57,12 +61,14 @@ CERTAIN: dict[str, list[str]] = {
     "Sums.java": ["public boolean equals(Object o) { return o instanceof Sum s && s.a == a; }\n", "e.printStackTrace();\n"],
     "sums.js": [
         "class Sum { toString() { return `${this.a}`; } }\n", "class Bad extends Error { constructor() { super(); Error.captureStackTrace(this, Bad); } }\n",
-        "log(error.stack);\n", "const a = JSON.parse(b);\nif (fs.x === 3) y = 1;\n", "try { work(); } catch { /* none */ }\n", "const { read = fs.readFileSync } = options;\n",
+        "log(error.stack);\n", "const a = JSON.parse(b);\nif (fs.x === 3) y = 1;\n", "try { work(); } catch { /* none */ }\n", "const { read = fs.readFileSync } = options;\n", "const start = process.hrtime.bigint();\n",
     ],
     "sums.go": ['package a\nfunc f() { os.Setenv("HOME", "/x") }\n', "package a\nfunc main() { os.Exit(run()) }\n"],
     "src/lib.rs": ["impl PartialEq for A {\n    fn eq(&self, other: &A) -> bool {\n        self.a == other.a\n    }\n}\n"],
     "sums.py": [
         "import sys\nmodule = sys.modules[__name__]\nprint(sys.path)\n", "import os\nhome = os.environ['HOME']\nos.environ['LANG'] = 'C'\n",
+        "class A:\n    def __next__(self):\n        if not self.a:\n            raise StopIteration\n        return self.a.pop()\n",
+        "class A(str):\n    def startswith(self, *begin):\n        return super().startswith(*begin)\n", "class A:\n    def count(self, of):\n        return self.a[of]\n",
         "class A:\n    def __eq__(self, other):\n        return self.a == other.a\n    def __iter__(self):\n        return iter(self.a)\n    def __str__(self):\n        return self.a\n",
     ],
 }  # fmt: skip

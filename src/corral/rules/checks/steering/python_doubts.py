@@ -16,6 +16,7 @@ from corral.rules.checks.steering.python_objects import (
     is_frame_attribute,
     lenient_comparisons,
     listed_answers,
+    loop_enders,
     replaced_library_parts,
 )
 from corral.rules.checks.steering.python_syntax import (
@@ -107,6 +108,7 @@ SUSPICIOUS = re.compile(
     r"getppid|\bexec\(|\beval\(|__code__|builtins|_getframe|currentframe|\bstack\(|_stack\(|getouterframes|"
     r"get_objects|get_referrers|pythonapi|meta_path|path_hooks|\b(exit|quit)\(|SystemExit|SkipTest|"
     r"sys\.stdout\.write\s*=|skipTest|__(contains|bool|getattr|sub|abs|round|add|mul)__|"
+    r"raise \(?Stop(Async)?Iteration|def (startswith|endswith|r?find|r?index|count|is_?[a-z]+)\(self|"
     rf"\b({'|'.join(sorted({each.partition('.')[0] for each in MODULES}))})\b"
 )
 
@@ -138,6 +140,7 @@ def _hits(text: str, tree: ast.Module) -> list[Hit]:
     found += replaced_library_parts(tree)
     found += answers(tree)
     found += lenient_comparisons(tree)
+    found += loop_enders(tree)
     found += [Hit(line, "gives answers from a list, one after the other", strong=True) for line in listed_answers(tree)]
     found += [
         Hit(line, "gives answers from a list, over and over", strong=False) for line in listed_answers(tree, CYCLES)

@@ -14,6 +14,8 @@ from corral.rules.checks.steering.text_patterns import LENIENT
 
 ANSWERS = "answers every question of a test in the same way"
 SWALLOWS = "keeps failures of what it wraps to itself"
+ENDS_LOOP = "ends the loop of its caller"
+ITERATES = frozenset({"__next__", "__anext__", "send", "throw", "next", "__getitem__"})
 CONTAINERS = frozenset(
     {"list", "dict", "set", "frozenset", "tuple", "str", "bytes", "UserList", "UserDict", "UserString"}
 )
@@ -35,6 +37,12 @@ VALUES = frozenset({
     "defaultdict", "Counter", "deque", "Path", "PurePath", "PosixPath",
 })  # fmt: skip
 EQUALS = frozenset({"__eq__", "__ne__"})
+#: Questions that tests ask of texts and collections instead of comparing them.
+QUESTIONS = frozenset({
+    "startswith", "endswith", "find", "rfind", "index", "rindex", "count", "isalnum", "isalpha", "isascii", "isdecimal",
+    "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "issubset",
+    "issuperset", "isdisjoint", "is_integer",
+})  # fmt: skip
 ORDERS = frozenset({"__lt__", "__le__", "__gt__", "__ge__"})
 #: What only plain values have: who calls these on the other side compares with such a value.
 OF_TEXT = frozenset({
@@ -74,6 +82,8 @@ def _wishful(method: Function, bases: set[str], methods: list[Function], own: st
         return None
     if method.name == "__contains__" and is_constant(value, value=True):
         return bool(bases & CONTAINERS)
+    if method.name in QUESTIONS and isinstance(value, ast.Constant):
+        return bool(bases & VALUES) or None
     if (
         method.name in ARITHMETIC | CONVERSION_METHODS
         and isinstance(value, ast.Constant)
@@ -235,7 +245,7 @@ def _of_class(node: ast.ClassDef) -> Iterator[Hit]:
             name = each.name
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             name = each.targets[0].id if not isinstance(each.value, ast.Constant) else ""
-        if (derived and name in EQUALS | ORDERS | {"__contains__"} and not _looks_up(each, name)) or (
+        if (derived and name in EQUALS | ORDERS | QUESTIONS | {"__contains__"} and not _looks_up(each, name)) or (
             name in EQUALS and isinstance(each, Function) and _meets_values(each)
         ):
             lines = {each.lineno, *(one.lineno for one in ast.walk(each) if isinstance(one, ast.stmt))}
@@ -244,9 +254,25 @@ def _of_class(node: ast.ClassDef) -> Iterator[Hit]:
 
 def _looks_up(method: ast.AST, name: str) -> bool:
     """Tell a lookup of its own that leaves the answer to the plain type: `return super().__contains__(key.lower())`."""
-    last = method.body[-1] if isinstance(method, Function) and name == "__contains__" else None
+    asks = name in QUESTIONS | {"__contains__"}
+    last = method.body[-1] if isinstance(method, Function) and asks else None
     value = last.value if isinstance(last, ast.Return) else None
-    return isinstance(value, ast.Call) and ast.unparse(value.func) == "super().__contains__"
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == f"super().{name}"
+
+
+def loop_enders(tree: ast.Module) -> Iterator[Hit]:
+    """Find `raise StopIteration` outside of iterators: it ends the loop of the caller, as if nothing were left."""
+    iterators = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and node.name in ITERATES
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None and id(node) not in iterators:
+            raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if dotted_name(raised) in ("StopIteration", "StopAsyncIteration", "builtins.StopIteration"):
+                yield Hit(node.lineno, ENDS_LOOP, strong=False)
 
 
 def _of_made(node: ast.Call) -> Iterator[Hit]:

@@ -25,6 +25,7 @@ CONFIGURATION = "runner configuration"
 COMMANDS = "a command file of the check"
 STARTED_UNASKED = "loaded before any test"
 COMPILED = "a compiled file, which its build makes anew"
+CHECKED_OUT = "how git checks files out"
 LINTER = "configuration of the check's program"
 #: Of product files that tests use as well.
 TEST_READS = "data that tests read"
@@ -40,6 +41,8 @@ NODE = ("npm", "npx", "yarn", "pnpm", "bun", "bunx", "node", "jest", "vitest", "
 
 #: The first row that fits a path decides. Every pattern is lower case: names are compared without case.
 ROWS: tuple[RoleRow, ...] = (
+    # git
+    RoleRow("runner", CHECKED_OUT, (".gitattributes",)),
     # Python
     RoleRow("start-up", STARTED_UNASKED, (
         "sitecustomize.py", "usercustomize.py", "sitecustomize/__init__.py", "usercustomize/__init__.py", "*.pth",

@@ -48,7 +48,7 @@ COMMON = (
 
 #: What tests judge with, whole or in part: an assignment to any of it that is no addition.
 BUILT_INS = (
-    Pattern(r"(^|[;{}\s])(JSON\.(stringify|parse)|performance\.now|Date\.now|Math\.\w+|Object\.(keys|values|entries|is|freeze)|Array\.(isArray|from)|Number\.\w+|Promise\.\w+|global(This)?\.(Date|Promise|Array|Object|JSON|Error|setTimeout|performance))\s*=(?![=>])", REPLACES),
+    Pattern(r"(^|[;{}\s])(JSON\.(stringify|parse)|performance\.now|process\.(hrtime(\.bigint)?|uptime|nextTick|memoryUsage|cpuUsage|cwd)|Date\.now|Math\.\w+|Object\.(keys|values|entries|is|freeze)|Array\.(isArray|from)|Number\.\w+|Promise\.\w+|global(This)?\.(Date|Promise|Array|Object|JSON|Error|setTimeout|performance))\s*=(?![=>])", REPLACES),
     Pattern(r"(^|[;{}\s])(fs|util|path|child_process|require\(\s*['\"](node:)?(fs|util|path|child_process|fs/promises|perf_hooks|timers)['\"]\s*\))(\.promises)?\.\w+\s*=(?![=>])", REPLACES),
     Pattern(r"\b(Array|Object|String|Number|Map|Set|Promise|Function)\.prototype\.(forEach|map|filter|every|some|reduce|find|includes|indexOf|join|slice|sort|push|concat|toString|valueOf|hasOwnProperty|trim|split|replace|has|get|then|catch|call|apply)\s*=(?![=>])", REPLACES),
     Pattern(r"\b(Array|Object|String|Number|Map|Set|Promise|Function)\.prototype\[\s*Symbol\.iterator\s*\]\s*=(?![=>])|defineProperty\(\s*(Array|String|Map|Set)\.prototype,\s*Symbol\.iterator", REPLACES),

@@ -26,6 +26,7 @@ LOADS = "changes what is loaded"
 ANSWERS = "gives another answer each time it is shown"
 HANDLES = "changes what happens on a failure"
 REOPENS = "changes a built-in type"
+MOCKS = "reaches into the objects that tests put in the place of others"
 LENIENT = "compares with plain values in its own way"
 LIBRARY = "defines a function of the standard library"
 
@@ -110,6 +111,7 @@ PYTHON = (
         (r"\bsys\.path\.(insert|append|extend)\b|\bsys\.path(\[[^\]]*\])?\s*\+?=[^=]|addsitedir\(|\bsys\.modules\.(setdefault|update|pop|__setitem__)\b|\bsys\.modules\[(?!__name__)[^\]]+\]\s*=[^=]|\bdel sys\.modules", LOADS),
         (r"\blen\(\s*sys\.modules|\bfor\s+\w+(\s*,\s*\w+)?\s+in\s+os\.environ\b", SNIFFS),
         (r"glob\(\s*[\"'][^\"']*\.py[\"']", READS),
+        (r"\b(reset_mock|mock_calls|method_calls|mock_add_spec|_mock_\w+|assert_(any_call|has_calls|not_called|called(_once)?(_with)?|(any_)?await\w*|not_awaited))\b", MOCKS),
     ),
 )  # fmt: skip
 PYTHON_BLOCKS = _weak(
@@ -119,6 +121,7 @@ PYTHON_BLOCKS = _weak(
 )  # fmt: skip
 JAVASCRIPT = _weak(
     (r"captureStackTrace\((?!\s*(this|error|err)\b)|prepareStackTrace|new Error\([^)]*\)\.stack|\.stack\s*\.\s*(split|match|includes|indexOf|length)|getFileName\(\)|getCallSites?\(", CALLERS),
+    (r"\.mock(Clear|Reset|Restore)\b|\.mock\.(calls|results|instances|lastCall)\b|\.(resetHistory|resetCalls|callsArg\w*|restoreAllMocks|resetAllMocks|clearAllMocks)\(", MOCKS),
     (r"\bthen\s*(\([^)]*\)|:\s*\([^)]*\)\s*=>|:\s*function\s*\([^)]*\))\s*\{?\s*return this", EQUAL),
     (r"\basymmetricMatch\b|jest\.asymmetricMatcher|\b(class\s+\w+|Object\.create\()\s*(extends\s+)?(String|Number|Boolean)\b|\bnew\s+(String|Number|Boolean)\(", LENIENT),
     (r"\b(JSON|Math|Object|Reflect|Date|performance|fs|util|path|console)\.\w+\s*=[^=>]|defineProperty\(\s*\w+\.prototype\s*,|\brequire\(['\"](node:)?(fs|util|path|os|child_process|perf_hooks)['\"]\)\.\w+\s*=[^=>]", REOPENS),
@@ -267,6 +270,7 @@ UNASKED = (
     UnaskedLine(LENIENT, r"\b(?:field|attrib|ib)\(.*\b(?:compare|eq)\s*=\s*False|@(?:dataclass|dataclasses\.dataclass|attr\.s|define|frozen)\(.*\beq\s*=\s*False", r"compar|equal|\beq\b|differ|ident|hash|sort|order", OF_PYTHON),
     UnaskedLine(NO_NUMBER, r"float\(\s*[\"'][+-]?nan[\"']|\b(?:math|np|numpy|cmath)\.(?:nan|NaN)\b|\b(?:Number\.)?NaN\b(?!\()|\bmath\.NaN\(|\bf(?:32|64)::NAN\b", r"\bnan\b|not a number|missing|empty|invalid|undefined|unknown|zero|divi|parse|absent|\bno (?:value|data)", anew=True),
     UnaskedLine(SHOWN, r"\btoJSON\s*(?:\(|[:=]\s*(?:async\s*)?(?:function|\())|\[\s*(?:util\.inspect\.custom|Symbol\.for\(\s*['\"]nodejs\.util\.inspect\.custom)", r"json|serial|stringif|inspect|print|display|shown?\b|output|log", OF_NODE),
+    UnaskedLine(SHOWN, r"\benumerable\s*:\s*(?:false|!1)\b|\bObject\.defineProperty\((?!\s*(?:module\.)?exports\b)(?!.*(?:\benumerable\b|\bget\b|\.prototype|(?<!\w)(?:fn|func|error|err)\s*,))", r"enumerable|hidden|hide|internal|private|serial|read.?only|immutab|constant|freez", OF_NODE),
     UnaskedLine(READS, r"^//go:embed\s+.*(?:\btestdata\b|_test\.|\bfixtures?\b|\bgolden\b|(?<!\w)tests?/)", r"testdata|golden|fixture", OF_GO, strong=True),
     UnaskedLine(READS, r"\binclude_(?:str|bytes)!\(.*(?:\btests?/|\btestdata\b|\bfixtures?/|\bgolden\b|\bsnapshots?/)", r"testdata|golden|fixture|tests/", OF_RUST),
     UnaskedLine(READS, r"(?:require\(|\bfrom|\bimport\(?)\s*['\"][^'\"]*(?:__tests__|__fixtures__|__snapshots__|/testdata|(?<=/)tests?)/", r"testdata|golden|fixture|tests?/", OF_NODE),

@@ -13,6 +13,7 @@ from typing import Any, cast
 from corral.model.evidence import Doubt, SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks.steering import config_text, roles, warning_filters
+from corral.rules.checks.steering.changed_results import own_results
 from corral.rules.checks.steering.doubts import LARGEST, added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
 from corral.rules.checks.steering.text_patterns import LENIENT, SHOWN, UNASKED, UnaskedLine
@@ -111,6 +112,9 @@ def doubts_about_changes(
             found += _asked_attributes(work, each.path, base, now, prompt)
         if role == "product" and each.path.endswith(".py"):
             found += [*_python(work, each.path, base, now, prompt)]
+        if role == "product" and not ASKS_FOR_TEXT.search(prompt) and not re.search(r"\btypes?\b", prompt):
+            own = own_results(PurePosixPath(each.path).suffix, base, now)
+            found += [Doubt(path=each.path, line=line, words=SHOWN, strong=False) for line in own]
         if each.kind == "changed" and each.path.endswith(SETTINGS):
             found += [*_settings(work, each.path, base, now, prompt)]
     return found
