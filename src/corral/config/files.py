@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, structs
 
+from corral.config import given_files
+from corral.config.given_files import MOST_SETTINGS
 from corral.config.settings import (
     CleanSettings,
     Defaults,
@@ -133,12 +135,15 @@ class SettingsFile:
 
     @classmethod
     def read(cls, path: Path, *, keys: bool = True) -> SettingsFile:
+        hint = "settings are UTF-8 text in TOML"
         try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return cls(path, {}, "")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
+            text = given_files.read(path, MOST_SETTINGS, f"{path}: cannot be read", hint, pipe=False).decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"{path}: cannot be read: {error}", hint=hint) from error
+        except BadRequest as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return cls(path, {}, "")
+            raise
         import tomllib  # noqa: PLC0415
 
         try:

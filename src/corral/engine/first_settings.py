@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 
 from corral import agents
 from corral.attempt import briefing
-from corral.config import loader
+from corral.config import given_files, loader
+from corral.config.given_files import MOST_TEXT
 from corral.config.paths import REPOSITORY_FILE, user_file
 from corral.engine import doctor
 from corral.engine.context import Context
@@ -300,8 +301,8 @@ def add(imported: ImportedAgents) -> Path:
 
 def _read(path: Path) -> AgentList:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = given_files.read(path, MOST_TEXT, f"{path}: cannot be read", "an agents.yaml is UTF-8 text").decode()
+    except UnicodeDecodeError as error:
         raise BadRequest(f"{path}: cannot be read: {error}", hint="an agents.yaml is UTF-8 text") from error
     if len(text) > MOST_CHARACTERS:
         raise BadRequest(f"{path}: it is longer than 512 KB", hint="put long instructions into roles or skills")

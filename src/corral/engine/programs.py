@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from corral.attempt.toolbox.programs import granted_tools, shown_record, take_result
 from corral.attempt.toolbox.stored_tools import StoredTools
+from corral.config import given_files
 from corral.config.paths import is_folder
 from corral.engine.context import Context
 from corral.engine.memory import Memory
@@ -246,15 +247,8 @@ def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
     language = SUFFIXES.get(file.suffix)
     if language is None:
         raise BadRequest(f"{file}: programs are .ts, .js or .py files", hint="rename it")
-    try:
-        source = file.read_bytes()
-    except OSError as error:
-        raise BadRequest(f"{name or file}: {error.strerror}", hint="name the file of a program") from error
-    if len(source) > MOST_SOURCE_BYTES:
-        raise BadRequest(
-            f"{file}: {MOST_SOURCE_BYTES >> 10} kB are the most",
-            hint="make it smaller, or read data from a file of the workspace",
-        )
+    hint = "name the file of a program; it reads large data from a file of the workspace"
+    source = given_files.read(file, MOST_SOURCE_BYTES, str(name or file), hint)
     try:
         return language, source.decode()
     except UnicodeDecodeError:

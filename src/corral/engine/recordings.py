@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from corral import agents
 from corral.agents.replay import ReaderSettings
+from corral.config import given_files
 from corral.machines.logs import WORKSPACE_MARK, RecordedTurn
 from corral.model import ENCODER, Attempt
 from corral.model.agent_api import AgentProfile
@@ -176,12 +177,7 @@ def _reads(profile: AgentProfile) -> ReaderSettings:
 
 def check(path: Path) -> RecordingHead:
     """Read a recording through and say in one line what is wrong with it."""
-    try:
-        rows = list(_rows(path))
-    except OSError as error:
-        raise BadRequest(
-            f"--agent replay:{path}: {error.strerror}", hint="make one with: corral export RUN --recording FILE"
-        ) from error
+    rows = list(_rows(path))
     head = rows[0] if rows else None
     if not isinstance(head, RecordingHead) or not any(isinstance(row, RecordingEnd) for row in rows):
         raise BadRequest(f"--agent replay:{path}: not a whole recording", hint=HOW)
@@ -210,9 +206,8 @@ def _in_git(path: str) -> bool:
 
 
 def _rows(path: Path) -> Iterator[RecordingHead | RecordedLine | RecordingEnd | RecordedFile]:
-    if path.stat().st_size > 2 * MOST_BYTES:
-        raise BadRequest(f"--agent replay:{path}: bigger than any recording", hint=HOW)
-    for number, text in enumerate(path.read_bytes().splitlines(), 1):
+    content = given_files.read(path, 2 * MOST_BYTES, f"--agent replay:{path}", HOW, pipe=False)
+    for number, text in enumerate(content.splitlines(), 1):
         if text.strip():
             try:
                 yield _DECODE.decode(text)

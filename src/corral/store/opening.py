@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from corral.config import given_files
+from corral.config.given_files import MOST_SETTINGS
 from corral.config.paths import user_file
-from corral.model.errors import RefusedStore
+from corral.model.errors import BadRequest, RefusedStore
 from corral.store.interface import Store
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ def store_url() -> str | None:
     if named := os.environ.get("CORRAL_STORE"):
         return named
     try:
-        text = user_file().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        content = given_files.read(user_file(), MOST_SETTINGS, "settings", "settings are a file", pipe=False)
+    except BadRequest:  # the next reader of the settings says what is wrong
         return None
-    if "store" not in text:
+    if b"store" not in content:
         return None
     from corral.config.loader import stored_at  # noqa: PLC0415 -- most settings name no store
 

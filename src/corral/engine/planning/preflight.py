@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from corral.boxed.player import CLASSES, KINDS
+from corral.config import given_files
+from corral.config.given_files import MOST_TEXT
 from corral.config.paths import exists
 from corral.config.settings import Config
 from corral.machines.frames import MachineLost
@@ -137,9 +139,11 @@ def _is_nowhere(start: ProgramStart, folder: Path, searched: str) -> bool:
 
 def check_script(path: Path) -> None:
     """Refuse a script that cannot be played; one that is not there, or not to be read, is refused elsewhere."""
+    if not exists(path):
+        return
     try:
-        text = path.read_text()
-    except (OSError, UnicodeError):
+        text = given_files.read(path, MOST_TEXT, str(path), SCRIPT_HINT, pipe=False).decode()
+    except UnicodeError:
         return
     try:
         steps: object = tomllib.loads(text).get("step", [])

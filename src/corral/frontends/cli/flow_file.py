@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from corral.config import given_files
+from corral.config.given_files import MOST_TEXT
 from corral.model import Request
 from corral.model.errors import BadRequest
-
-MOST_FILE = 10 << 20
 
 
 def flow_request(file: str, *, inputs: Sequence[str], **options: Any) -> Request:  # noqa: ANN401
@@ -29,12 +29,7 @@ def stub_text(file: str) -> str:
 
 
 def _text(file: str, hint: str) -> str:
-    path = Path(file)
     try:
-        if path.stat().st_size > MOST_FILE:
-            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
-        return path.read_text(encoding="utf-8")
+        return given_files.read(Path(file), MOST_TEXT, file, hint).decode()
     except UnicodeError:
         raise BadRequest(f"{file} is not UTF-8 text", hint="save it as UTF-8") from None
-    except OSError as error:
-        raise BadRequest(f"{file}: {error.strerror}", hint=hint) from error

@@ -12,6 +12,8 @@ import click
 import msgspec
 
 from corral import amounts
+from corral.config import given_files
+from corral.config.given_files import MOST_TEXT
 from corral.engine.engine import Engine
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.foreground import in_foreground
@@ -39,7 +41,9 @@ MOST_IMAGE_READ = 6 << 20  #: bytes; one that has more is refused
 )
 @click.option("--strategy", type=click.Choice(get_args(RunStrategy)), help="Strategy.  [default: by the other options]")
 @click.option("--task", "tasks", multiple=True, metavar="TEXT", help="Another task, run side by side; repeatable.")
-@click.option("--tasks", "tasks_file", metavar="FILE", help="File with tasks: one per line, or a JSON list.")
+@click.option(
+    "--tasks", "tasks_file", metavar="FILE", help="File with tasks: one per line, or a JSON list; `-` is stdin."
+)
 @click.option("--review", is_flag=True, help="With --strategy multi: add a reviewer.")
 @click.option(
     "--check", "checks", multiple=True, metavar="CMD", help="Command that must succeed on the result; repeatable."
@@ -184,7 +188,7 @@ def build_request(
 ) -> Request:
     """Put what a user typed into a request."""
     if task == "-":
-        task = sys.stdin.buffer.read().decode(errors="replace")
+        task = given_files.read_stdin(MOST_TEXT, "the task", "name a file in the task").decode(errors="replace")
     elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
@@ -204,13 +208,15 @@ def _image(file: Path) -> TaskImage:
 
 def _tasks_of(file: Path) -> list[str]:
     """Read tasks: a JSON list of texts, or one on each line; `#` begins a remark."""
+    named, hint = f"--tasks {file}", "a file with one task a line, or - for stdin"
+    is_stdin = str(file) == "-"
+    content = (
+        given_files.read_stdin(MOST_TEXT, named, hint) if is_stdin else given_files.read(file, MOST_TEXT, named, hint)
+    )
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise BadRequest(
-            f"--tasks {file}: {getattr(error, 'strerror', None) or error}",
-            hint="a file with one task a line, or - for stdin",
-        ) from error
+        text = content.decode()
+    except UnicodeError as error:
+        raise BadRequest(f"{named}: {error}", hint=hint) from error
     if text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text, type=list[str])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from corral.config import given_files
+from corral.config.given_files import MOST_TEXT
 from corral.engine.engine import Engine
 from corral.engine.queue.rows import TriggerRow, trigger_row
 from corral.engine.queue.triggers import occasion
@@ -197,12 +198,10 @@ def _secret(variable: str | None) -> str:
 def _payload_bytes(payload: str | None) -> bytes:
     if payload is None:
         return b""
-    try:
-        return sys.stdin.buffer.read() if payload == "-" else Path(payload).read_bytes()
-    except OSError as error:
-        raise BadRequest(
-            f"--payload {payload}: {error.strerror}", hint="give the path of a JSON file, or - for stdin"
-        ) from error
+    named, hint = f"--payload {payload}", "give the path of a JSON file, or - for stdin"
+    if payload == "-":
+        return given_files.read_stdin(MOST_TEXT, named, hint)
+    return given_files.read(Path(payload), MOST_TEXT, named, hint)
 
 
 def _state(opened: Engine, name: str) -> tuple[TriggerRow, str]:
