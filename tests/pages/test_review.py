@@ -69,6 +69,7 @@ def test_comments_on_lines_go_to_the_agent_and_come_back_as_a_change(
     examine(browser, server, f"/runs/{run}/diff", "review")
     with looking(browser, server, phone=True) as eyes:
         page = eyes.open(f"/runs/{run}/diff")
+        expect(page.locator("#since-look")).to_be_hidden()  # nothing is new
         page.get_by_role("button", name="Send 3 comments").click()
         page.wait_for_url(f"**/runs/{run}")
         until(lambda: server.client.show(run).comments[0].state == "outdated", "the revision is there")
@@ -76,6 +77,11 @@ def test_comments_on_lines_go_to_the_agent_and_come_back_as_a_change(
         expect(page.get_by_text("resolved or outdated")).to_be_visible()
         page.get_by_role("link", name="What the last revision changed").click()
         expect(page.locator(".ins").first).to_be_visible()
+        expect(page.locator(".files")).to_contain_text("VAT = 0.19")
+        page = eyes.open(f"/runs/{run}/diff")
+        link = page.get_by_role("link", name="Since your last look")
+        assert str(link.get_attribute("href")) == f"?attempt={run}-2&against={run}-1"
+        link.click()
         expect(page.locator(".files")).to_contain_text("VAT = 0.19")
         page = eyes.open(f"/runs/{run}/compare")  # the old one is still there
         expect(page.locator(".ranking tbody tr.won")).to_contain_text("attempt 2, revises 1")

@@ -37,6 +37,8 @@ class ReviewView(Struct, frozen=True, kw_only=True):
     agent: str  #: who gets them
     over: bool  #: nobody works on the run
     since: str  #: the query that shows what the last revision changed
+    version: str  #: the attempt whose work is shown, where no other is named
+    versions: tuple[str, ...]  #: the attempts of its node that have work: with one of them it can be compared
 
 
 def review_view(run: Run) -> ReviewView:
@@ -50,6 +52,7 @@ def review_view(run: Run) -> ReviewView:
     shown = [each for each in threads if each.root.state in ("open", "sent")]
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
     won = winner(run.nodes) or next((each for each in reversed(attempts) if each.commit), None)
+    versions = next((node.attempts for node in run.nodes if won in node.attempts), ())
     revision = next((each for each in reversed(attempts) if each.revises and each.commit), None)
     return ReviewView(
         run=run.run,
@@ -59,6 +62,8 @@ def review_view(run: Run) -> ReviewView:
         agent=won.agent if won else "",
         over=run.status not in OPEN,
         since=f"attempt={revision.id}&against={revision.revises}" if revision else "",
+        version=won.id if won else "",
+        versions=tuple(each.id for each in versions if each.commit),
     )
 
 

@@ -151,3 +151,20 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 countViewed();
+
+// --- what came since the last look: this browser remembers which version it showed, and the one before that
+const LOOKED = DRAFTS.replace("drafts", "looked");
+function sinceLook() {
+  const link = document.getElementById("since-look");
+  if (!link) return;
+  const shown = link.dataset.version;
+  let { version, before } = JSON.parse(localStorage.getItem(LOOKED) ?? "{}");
+  if (version !== shown) {
+    [version, before] = [shown, version];
+    localStorage.setItem(LOOKED, JSON.stringify({ version, before }));
+  }
+  if (!before || before === shown || !link.dataset.versions.split(" ").includes(before)) return;
+  link.href = `?${new URLSearchParams({ attempt: shown, against: before })}`;
+  link.hidden = false;
+}
+sinceLook();
