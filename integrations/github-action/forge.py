@@ -1,4 +1,4 @@
-"""Ask GitHub whether a user may write, or comment on an issue: forge.py allow USER, forge.py tell ISSUE TEXT."""
+"""Ask GitHub: forge.py allow USER [NAMES], forge.py tell ISSUE TEXT, forge.py branch PULL (only of Corral's own)."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import Any, cast
 
 MAY_WRITE = {"admin", "maintain", "write"}
 
@@ -29,10 +30,30 @@ def permission(user: str) -> str:
         raise
 
 
+def print_branch(number: str) -> int:
+    """Print the branch of a pull request that Corral opened here; refuse all others, and all from forks."""
+    head: dict[str, Any] = cast("dict[str, Any]", ask(f"pulls/{number}")["head"])
+    branch, repository = str(head["ref"]), str((head["repo"] or {"full_name": ""})["full_name"])
+    if repository.casefold() == os.environ["GITHUB_REPOSITORY"].casefold() and branch.startswith("corral/merged/"):
+        print(branch)
+        return 0
+    print(
+        f"::error::pull request {number} is not one of Corral in this repository; nothing was started", file=sys.stderr
+    )
+    print("hint: only pull requests that Corral opened are revised, never those of forks", file=sys.stderr)
+    return 2
+
+
 def main() -> int:
     try:
         match sys.argv[1:]:
-            case ["allow", user]:
+            case ["allow", user, names] if names.split():
+                if user.casefold() in names.casefold().split():
+                    return 0
+                print(f"::error::{user} is not one of the users who may ask; nothing was started", file=sys.stderr)
+                print("hint: the input users names them", file=sys.stderr)
+                return 2
+            case ["allow", user, *_]:
                 if permission(user) in MAY_WRITE:
                     return 0
                 print(f"::error::{user} has no write access to this repository; nothing was started", file=sys.stderr)
@@ -41,6 +62,8 @@ def main() -> int:
             case ["tell", issue, text] if found := re.search(r"/issues/(\d+)$", issue.rstrip("/")):
                 ask(f"issues/{found[1]}/comments", {"body": text})
                 return 0
+            case ["branch", pull] if found := re.search(r"/pull/(\d+)$", pull.rstrip("/")):
+                return print_branch(found[1])
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2

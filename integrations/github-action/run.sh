@@ -24,10 +24,35 @@ each_line() { # option, text
   done <<< "$2"
 }
 
+allow() { python3 "$here/forge.py" allow "$INPUT_ACTOR" "${INPUT_USERS:-}" || exit 2; }
+
+# A comment on an issue starts a run, with the rest of it as the task; one on a pull request of Corral, a look at it.
+answer_comment() {
+  local first rest word=${INPUT_WORD:-/corral}
+  read -r first _ <<< "${INPUT_COMMENT:-}" || true
+  if [ "$first" != "$word" ]; then
+    echo "the comment does not begin with $word: nothing to do" >&2
+    exit 0
+  fi
+  [ -n "${INPUT_ACTOR:-}" ] || fail "nobody asks" "set the input actor to the author of the comment"
+  allow
+  case ${INPUT_ISSUE:-} in
+    */pull/*)
+      INPUT_BRANCH=$(python3 "$here/forge.py" branch "$INPUT_ISSUE") || exit 2
+      follow
+      ;;
+    *)
+      rest=${INPUT_COMMENT#*"$word"}
+      INPUT_TASK="${INPUT_TASK:-}${INPUT_TASK:+$'\n\n'}${rest#"${rest%%[![:space:]]*}"}"
+      run_task
+      ;;
+  esac
+}
+
 run_task() {
   local words=(run) code=0
   [ -n "${INPUT_TASK:-}${INPUT_ISSUE:-}" ] || fail "there is no task" "set the input task or issue"
-  [ -z "${INPUT_ACTOR:-}" ] || python3 "$here/forge.py" allow "$INPUT_ACTOR" || exit 2
+  [ -z "${INPUT_ACTOR:-}" ] || allow
   words+=(--json)
   [ -z "${INPUT_ISSUE:-}" ] || words+=(--issue "$INPUT_ISSUE")
   [ -z "${INPUT_BUDGET_USD:-}" ] || words+=(--budget "$INPUT_BUDGET_USD")
@@ -66,7 +91,8 @@ code=0
 case ${INPUT_COMMAND:-run} in
   run) run_task || code=$? ;;
   follow) follow || code=$? ;;
-  *) fail "the command \`$INPUT_COMMAND\` is not known" "run or follow" ;;
+  comment) answer_comment || code=$? ;;
+  *) fail "the command \`$INPUT_COMMAND\` is not known" "run, follow or comment" ;;
 esac
 for name in run-id status cost-usd branch pull-request; do
   printf '%s=%s\n' "$name" "$(field "$name")" >> "${GITHUB_OUTPUT:-/dev/stderr}"

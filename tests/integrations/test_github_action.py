@@ -147,6 +147,45 @@ def test_an_issue_becomes_a_pull_request_and_a_review_a_revision_in_another_job(
     has_no_token(corral, refused, done, revised, again)
 
 
+def test_a_comment_of_those_who_may_ask_starts_work_or_a_revision(corral: Corral, hub: Forge) -> None:
+    hub.clone_of(corral.repo(files=FILES))
+    corral.config('[forge]\nkind = "github"')
+    agent = hearing(corral)
+    number = hub.issue("a returns the wrong number", "it should be two")
+    asked = {
+        "command": "comment", "issue": hub.address(number), "agents": agent, "checks": CHECK, "pull_request": "true",
+    }  # fmt: skip
+    runner = Runner(corral, cloned(corral, hub), hub)
+    assert runner.step(**asked, comment="please /corral", actor="ada").code == 0
+    assert runner.step(**asked, comment="/corraling", actor="ada").code == 0
+    for comment, more in (("/corral go", {"actor": "stranger"}), ("/corral go", {"actor": "ada", "users": "bob\neve"})):
+        refused = runner.step(**asked, comment=comment, **more)
+        assert (refused.code, "nothing was started" in refused.err) == (2, True), refused
+    assert runner.step(**asked, comment="/corral").code == 2, "nobody asks"
+    assert corral("ls", "--json").json == []
+
+    done = runner.step(**asked, comment=f"/corral  {NASTY}", actor="Stranger", users="stranger")
+    assert done.code == 0, done
+    (pull,) = hub.pulls.values()
+    heard = git(hub.bare.folder, "show", f"{pull['head']}:heard.txt")
+    assert heard.startswith(NASTY)
+    assert not list(runner.checkout.glob("hit"))
+
+    first = hub.head(pull["head"])
+    address = f"{hub.url}/{NAME}/pull/{pull['number']}"
+    pull["comments"].append(("ada", "/corral add a guard"))
+    revised = Runner(corral, cloned(corral, hub), hub).step(
+        **{**asked, "issue": address}, comment="/corral add a guard", actor="ada"
+    )
+    assert (revised.code, hub.head(pull["head"]) != first) == (0, True), revised
+    pull["from"] = "eve/shop"
+    forked = Runner(corral, cloned(corral, hub), hub).step(
+        **{**asked, "issue": address}, comment="/corral again", actor="ada"
+    )
+    assert (forked.code, "is not one of Corral" in forked.err) == (2, True), forked
+    has_no_token(corral, refused, done, revised, forked)
+
+
 def test_a_run_that_delivers_nothing_is_told_in_the_issue(corral: Corral, hub: Forge) -> None:
     hub.clone_of(corral.repo(files=FILES))
     corral.config('[forge]\nkind = "github"\n[retry]\nmost = 0')
