@@ -49,7 +49,7 @@ def test_a_terminal_shows_the_graph_with_states_and_a_summary(corral: Corral) ->
 GATED = """
 name: careful
 nodes:
-  write: {task: "DO: echo w > w.txt; until test -e go; do sleep 0.05; done"}
+  write: {task: "DO: echo writing; echo w > w.txt; until test -e go; do sleep 0.05; done"}
   ok: {needs: [write], gate: "Merge it?", default: "no", deadline: 1h}
   ship: {needs: [ok], run: "echo s > ship.txt"}
 """
@@ -57,7 +57,7 @@ nodes:
 
 def test_a_gate_is_answered_where_it_is_asked_and_what_is_typed_tears_nothing(corral: Corral) -> None:
     with on_terminal(corral, *flow(corral, GATED)) as screen:
-        screen.sees(r"write +at work")
+        screen.sees(r"write +at work .* writing")  # its workspace is there
         screen.type("xyz\x7f\x7f\x7f")  # nothing waits yet: it is not echoed
         go(corral)
         screen.sees(r"answer yes / no, then Enter: _")
@@ -108,6 +108,16 @@ def test_plain_lines_name_the_node(corral: Corral) -> None:
     assert re.search(r"^build: attempt \S+ running: doer, try 1$", ended.err, re.MULTILINE)
     assert re.search(r"^ship: attempt \S+ done$", ended.err, re.MULTILINE)
     assert "\x1b" not in ended.err
+
+
+def test_one_task_is_one_line_without_a_name_and_counts_nothing(corral: Corral) -> None:
+    corral.agent("mine", "echo x > x")
+    words = ("run", "t", "--repo", corral.repo().folder, "--agent", "mine", "--check", "test -f x")
+    with on_terminal(corral, *words) as screen:
+        screen.sees(r"\+ done ")
+        assert screen.end() == 0
+    assert " main " not in screen.raw
+    assert "0 waiting" not in screen.raw
 
 
 def test_one_task_needs_no_name(corral: Corral) -> None:

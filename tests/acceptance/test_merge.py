@@ -171,6 +171,17 @@ def test_undo_is_refused_when_newer_work_would_be_lost(corral: Corral) -> None:
     assert (repo.folder / "n.txt").read_text() == "changed by hand\n"
 
 
+def test_the_same_work_of_another_run_is_to_merge_again_once_it_is_taken_back(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    first, second = (work(corral, repo, "echo new > n.txt", name=name)["run"] for name in ("one", "two"))
+    assert corral("merge", first).code == 0
+    assert corral("merge", second).out.startswith("nothing ")
+    assert corral("undo", cwd=repo.folder).code == 0
+    assert [corral("show", run, "--json").json["merge"]["status"] for run in (first, second)] == ["undone", "undone"]
+    assert corral("merge", second).out.startswith("merged ")
+    assert repo.git("show", "main:n.txt").strip() == "new"
+
+
 def test_outside_of_a_repository_undo_touches_no_other_one_and_a_result_can_be_applied(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     merged_run = work(corral, repo, "echo new > n.txt")["run"]

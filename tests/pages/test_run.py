@@ -90,6 +90,9 @@ def test_a_flow_is_watched_from_start_to_end(eyes: Eyes, server: Server, repo: R
     expect(page.locator(".node.running")).to_have_count(1)
     expect(page.locator(".needs")).to_contain_text("Which colour is the gate?")
     expect(page.locator(".next")).to_contain_text("waits for your answer")
+    expect(page.locator(".run-head")).not_to_contain_text("corral answer")
+    expect(page.locator(".needs .last")).to_contain_text("Without an answer, in")
+    expect(page.get_by_role("link", name="Compare")).to_have_count(0)
     assert page.locator(".edge.failure").count() == 1
     assert page.locator(".edge.always").count() == 2
     expect(page.locator("#lines")).to_contain_text("I plan it first")
@@ -151,7 +154,11 @@ def test_a_race_and_a_failure_say_why(eyes: Eyes, server: Server, repo: Repo) ->
         checks=["test -e good.txt"], strategy="race",
     )  # fmt: skip
     failed = submitted(server, repo, "fail at it", FAILS)
-    for run in (race, failed):
+    checked = submitted(
+        server, repo, "get it right", BUILDS.replace("NAME", "b"), checks=["echo '1 of 2 is <b>wrong</b>'; test -e c.txt"],
+        retries=0,
+    )  # fmt: skip
+    for run in (race, failed, checked):
         until(lambda run=run: server.client.show(run).status in ("done", "failed"), "it is over")
     page = eyes.open(f"/runs/{race}")
     expect(page.locator("#graph-title")).to_have_count(0)  # one node needs no graph
@@ -172,6 +179,13 @@ def test_a_race_and_a_failure_say_why(eyes: Eyes, server: Server, repo: Repo) ->
     page = eyes.open(f"/runs/{failed}")
     expect(page.locator("#panel .problem")).to_contain_text("refused the model will not do that")
     expect(page.locator(".tiles")).to_contain_text("no request to a provider")
+    page = eyes.open(f"/runs/{checked}")
+    expect(page.locator(".run-head .why .reason")).to_contain_text("A check failed: echo '1 of 2")
+    expect(page.locator(".run-head .why .tail")).to_have_text("1 of 2 is <b>wrong</b>")
+    expect(page.locator(".run-head")).not_to_contain_text("check_failed")
+    expect(page.get_by_text(f"corral retry {checked}")).to_be_hidden()
+    page.get_by_label("The command").click()
+    expect(page.get_by_text(f"corral retry {checked}")).to_be_visible()
     eyes.examine({f"/runs/{race}": "run-race", f"/runs/{failed}": "run-failed"})
 
 

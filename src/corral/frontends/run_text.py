@@ -114,12 +114,13 @@ def _proof(attempt: Attempt) -> list[str]:
     checks = "; ".join(check_words(check, coloured=True) for check in attempt.checks)
     graded = evidence_text.line(attempt)
     failed = next((check for check in attempt.checks if not check.passed), None)
-    said = [f"       | {cut(line, width() - 9)}" for line in _last_lines(failed)] if failed else []
+    said = [f"       | {cut(line, width() - 9)}" for line in last_lines(failed)] if failed else []
     return [*([f"checks   {checks}"] if checks else []), *said, *([f"evidence {graded}"] if graded else [])]
 
 
-def _last_lines(check: CheckResult) -> list[str]:
-    lines = [line for line in check.output.splitlines() if line.strip()][-LAST_LINES:]
+def last_lines(check: CheckResult, most: int = LAST_LINES) -> list[str]:
+    """Return the end of what a check printed."""
+    lines = [line for line in check.output.splitlines() if line.strip()][-most:]
     return [IN_WORKSPACE.sub("", line) for line in lines]  # a path in the repository is what the user looks for
 
 
@@ -255,7 +256,8 @@ def tests_words(tests: Tally) -> str:
 def _comparison_words(check: CheckResult) -> list[str]:
     """Say how it compares with the base."""
     found = [f"{len(check.new_failures)} new"] if check.new_failures else []
-    found += [f"{len(check.old_failures)} failed before as well"] if check.old_failures else []
+    old = "" if check.old_failures == (check.command,) else f"{len(check.old_failures)} "  # its tests have no names
+    found += [f"{old}failed before as well"] if check.old_failures else []
     return found + (["flaky"] if check.flaky else [])
 
 
@@ -310,6 +312,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
         case Checked(check):
             output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
             return f"check {check_words(check)}{output}"
+        case StatusChanged("node", "main"):
+            return None  # of a single task: the run says the same
         case StatusChanged(kind, name, state, reason):
             return f"{kind} {name} {state}" + (f": {reason}" if reason else "")
         case UserAsked():

@@ -13,8 +13,8 @@ from corral.config.policies import price_list
 from corral.model import Tokens
 from corral.model.errors import BadRequest
 from corral.model.events import Spent, Started
-from corral.model.money import Price, PriceFile, PriceList, Tier
-from corral.rules.money.costs import Prices
+from corral.model.money import CostSource, CostSum, Price, PriceFile, PriceList, Tier
+from corral.rules.money.costs import Prices, table
 from tests.agents.reading import RECORDINGS, recording, told
 
 NOW = 1_794_800_000.0
@@ -70,6 +70,17 @@ def test_what_nobody_knows_is_unknown_and_not_free(model: str | None) -> None:
 
 def test_local_models_cost_nothing() -> None:
     assert prices().cost("qwen3", Tokens(1000, 1000), local=True).usd == 0.0
+
+
+def test_what_cost_nothing_does_not_say_where_the_rest_comes_from() -> None:
+    def paid(usd: float, source: CostSource) -> CostSum:
+        return CostSum(
+            agent="x", source=source, attempts=1, done=1, unknown=0, usd=usd, reserved_usd=0.0, notional_usd=0.0, tokens=0, seconds=1.0,
+        )  # fmt: skip
+
+    assert table([paid(0.5, "reported"), paid(0.0, "metered")], "agent").source == "reported"
+    assert table([paid(0.5, "reported"), paid(0.1, "metered")], "agent").source == "metered"
+    assert table([paid(0.0, "metered")], "agent").source == "metered"
 
 
 def test_an_agent_that_tells_nothing_is_estimated_at_the_upper_end() -> None:

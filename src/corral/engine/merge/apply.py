@@ -165,10 +165,18 @@ class BranchMover:
 
     def _store_result(self, record: MergeRecord) -> MergeRecord:
         """Store what came of a merge; a conflict of the run with what the branch was until now is none any more."""
-        self.store.merges.save(record)
+        self.store.merges.save(record, *(self._empty_merges(record) if record.state == "undone" else ()))
         words, by = ("taken back", "corral undo") if record.state == "undone" else ("settled", "corral merge")
         OpenConflicts(self.store, record.run).over(record.ref, words, by)
         return record
+
+    def _empty_merges(self, record: MergeRecord) -> list[MergeRecord]:
+        """Return the merges that moved nothing, for the branch had the same work by the one that was taken back."""
+        return [
+            structs.replace(each, state="undone", undone=record.undone)
+            for each in self.store.merges.of_repository(record.git_dir)
+            if (each.ref, each.state) == (record.ref, "merged") and each.before == each.after == record.after
+        ]
 
     async def _refuse_back(self, record: MergeRecord) -> None:
         """Refuse to take back what is not there, or has newer work on top of it."""

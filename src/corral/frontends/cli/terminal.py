@@ -60,6 +60,7 @@ SPEAKERS = ("cyan", "magenta", "blue", "yellow", "bright_cyan", "bright_magenta"
 ORDER = ("blocked", "stale", "at work", "running", "waiting", "failed", "timed_out")
 ALWAYS = ("done", "at work", "waiting")
 LEAST_LINES = 4
+SINGLE_NODE = "main"  #: of a flow that was made for one task
 
 
 def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds: float) -> list[tuple[str, str]]:
@@ -68,11 +69,13 @@ def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds:
     rows = board.rows(now)
     room = max(LEAST_LINES, height) - 1
     shown, left = _choose(rows, room)
-    longest = max((len(row.node) for row in shown), default=0)
+    alone = {row.node for row in rows} == {SINGLE_NODE}  # a single task: its node has no name of the user's
+    longest = 0 if alone else max((len(row.node) for row in shown), default=0)
     lines = [(_line(row, min(longest, width // 3), now), STYLES.get(row.state, "dim")) for row in shown]
     if left:
         lines.append((f"      and {len(left)} more: {_count(left)}", "dim"))
-    lines.append((f"{_count(rows, ALWAYS)}  {amounts.usd(spent)}  {amounts.seconds(seconds)}", "bold"))
+    counts = [] if alone and len(rows) == 1 else [_count(rows, ALWAYS)]
+    lines.append(("  ".join([*counts, amounts.usd(spent), amounts.seconds(seconds)]), "bold"))
     return [(words.cut(text, width), style) for text, style in lines]
 
 
@@ -96,7 +99,7 @@ def _count(rows: Sequence[BoardRow], always: Sequence[str] = ()) -> str:
 
 def _line(row: BoardRow, wide: int, now: float) -> str:
     sign = MOODS.get(row.state) or SIGNS.get(row.state, ".")
-    head = f"{row.layer:>3} {sign} {words.one_line(row.node, wide):<{wide}}  "
+    head = f"{row.layer:>3} {sign} {words.one_line(row.node, wide):<{wide}}  " if wide else f"  {sign} "
     if row.working:
         return head + _work(row.working, row, now)
     parts = [row.state, "" if row.seconds is None else amounts.seconds(row.seconds), _usd(row.usd)]

@@ -300,7 +300,10 @@ def comparison_text(result: CheckResult) -> str | None:
     if result.new_failures or result.old_failures:
         new, old = len(result.new_failures), len(result.old_failures)
         parts = [f"{amounts.count(new, 'new failure')}: {_some(result.new_failures)}"] if new else []
-        parts += [f"{old} failed before as well: {_some(result.old_failures)}"] if old else []
+        if result.old_failures == (command,):  # its tests have no names: it is one test
+            parts.append("failed before as well")
+        elif old:
+            parts.append(f"{old} failed before as well: {_some(result.old_failures)}")
         return f"`{command}`: {'; '.join(parts)}"
     if gone := count_lost(result):
         return f"`{command}` ran {gone} tests fewer than at the base"

@@ -43,7 +43,8 @@ def day_table(quarters: Sequence[CostSum], sums: Sequence[CostSum], zone: tzinfo
 
 
 def _table(by: By, rows: Sequence[CostRow], sums: Sequence[CostSum]) -> CostTable:
-    known = [SOURCES.index(each.source) for each in sums if each.source != "unknown"]
+    paid = any(each.usd for each in sums)  # then what cost nothing does not say where the amount comes from
+    known = [SOURCES.index(each.source) for each in sums if each.source != "unknown" and (each.usd or not paid)]
     worst = max(known, default=len(SOURCES) - 1)
     saved, against = _saving(sums)
     return CostTable(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from corral.frontends import run_text
 from corral.model import Attempt, CheckResult, Run
 
 MOST_CHECKS = 3
+MOST_LINES = 20  #: of a check that failed
 
 
 class CheckMark(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,29 @@ def outcome(run: Run, title: str) -> DashboardRow:
         checks=tuple(checks[:MOST_CHECKS]),
         more_checks=max(0, len(checks) - MOST_CHECKS),
     )
+
+
+class FailingCheck(Struct, frozen=True, kw_only=True):
+    """Why a run failed: the check that did not pass, and the end of what it printed."""
+
+    command: str
+    said: str
+    node: str  #: empty where the run has one node
+
+
+def failed_check(run: Run) -> FailingCheck | None:
+    """Return the check that a run failed by; None where it failed by something else, or did not."""
+    if run.status not in ("failed", "partial"):
+        return None
+    for node in run.nodes:
+        last = node.attempts[-1] if node.attempts and node.status == "failed" else None
+        if last is None or last.error is None or last.error.kind != "check_failed":
+            continue
+        check = next((each for each in last.checks if not each.passed), None)
+        if check:
+            said = "\n".join(run_text.last_lines(check, MOST_LINES))
+            return FailingCheck(command=check.command, said=said, node=node.id if len(run.nodes) > 1 else "")
+    return None
 
 
 def _files(attempts: list[Attempt]) -> set[str]:

@@ -22,7 +22,7 @@ from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.bodies import answer
 from corral.frontends.web.pages import frame
 from corral.frontends.web.pages import text as words
-from corral.frontends.web.pages.outcomes import outcome
+from corral.frontends.web.pages.outcomes import failed_check, outcome
 from corral.frontends.web.pages.review import review_view
 from corral.frontends.web.streams import encode_event
 from corral.model import OPEN, Attempt, NodeState, nodes_with_items
@@ -74,6 +74,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "record": record,
         "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
         "result": outcome(view.run, ""),
+        "failed_check": failed_check(view.run),
         "next": next_steps(view.run, engine.inbox.commands(name)),
         "acts": buttons(view, may_run=caller.token.may("run")),
         "links": links(view),
@@ -296,7 +297,7 @@ def links(view: RunView) -> list[Link]:
     """Return the other screens of a run that have something to show."""
     found, base, merge = list[Link](), f"/runs/{view.run.run}", view.run.merge.status
     with_work = [each for each in attempts(view) if each.commit]
-    if len(attempts(view)) > 1:
+    if any(len(node.attempts) > 1 for node in view.run.nodes):  # several nodes did different work
         found.append(Link(path=f"{base}/compare", title="Compare", key="c"))
     if with_work:
         found.append(Link(path=f"{base}/diff", title="Diff"))
