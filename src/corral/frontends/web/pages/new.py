@@ -23,6 +23,7 @@ from corral.model.server import RunFilter
 router = APIRouter()
 
 
+IMAGE = "image "  #: fields whose names begin so hold an image as base64
 KNOWN_MOST = 200  #: runs whose repositories are offered
 
 
@@ -41,6 +42,7 @@ async def ask(request: Request, site: CurrentSite, caller: Reader, repo: str = "
         "usual_checks": settings.checks,
         "roots": site.settings.roots,
         "limit": settings.budget_usd,
+        "most_bytes": site.settings.body_bytes,
     }
     return frame.show(request, caller, "new.html", **values)
 
@@ -77,6 +79,9 @@ async def submit(request: Request, site: CurrentSite, caller: Runner) -> Respons
         "budget_usd": amount(given.get("budget", "").strip()),
         "timeout": given.get("timeout", "").strip() or None,
         "merge": "auto" if given.get("merge") else "never",
+        "images": [
+            {"name": name.removeprefix(IMAGE), "data": data} for name, data in given.items() if name.startswith(IMAGE)
+        ],
     }
     run, _ = await enqueue(site, caller, _submission(fields))
     return frame.go_to(f"/runs/{run}")

@@ -1,6 +1,53 @@
 // New task: the equivalent command as it is typed, the checks of the repository that is picked, and Ctrl+Enter.
 const task = document.getElementById("new-task");
 
+// Images travel as base64 in hidden fields; together with the rest they must fit into one request.
+const IMAGE = "image ", imagePicker = document.getElementById("images"), imageList = document.getElementById("chosen-images");
+const imageFields = () => [...imageList.querySelectorAll("input")];
+
+function addImage(name, data) {
+  const chip = document.createElement("span"), field = document.createElement("input"), drop = document.createElement("button");
+  chip.className = "chip-box";
+  Object.assign(field, { type: "hidden", name: IMAGE + name, value: data });
+  Object.assign(drop, { type: "button", className: "link", textContent: "remove" });
+  drop.setAttribute("aria-label", `Remove ${name}`);
+  drop.addEventListener("click", () => { chip.remove(); command(); });
+  chip.append(name, " ", drop, field);
+  imageList.append(chip);
+}
+
+function noteImage(words) {
+  const line = document.createElement("span");
+  line.className = "faint";
+  line.textContent = words;
+  imageList.append(line);
+}
+
+async function takeImages(files) {
+  imageList.querySelectorAll(":scope > .faint").forEach((line) => line.remove());
+  for (const file of files) {
+    let text = "";
+    for (const byte of new Uint8Array(await file.arrayBuffer())) text += String.fromCharCode(byte);
+    const data = btoa(text), used = imageFields().reduce((sum, field) => sum + field.value.length, data.length);
+    const names = imageFields().map((field) => field.name.slice(IMAGE.length));
+    const name = names.includes(file.name) ? `${names.length + 1}-${file.name}` : file.name;
+    if (used > 0.9 * Number(imagePicker.dataset.most)) noteImage(`${file.name} is too large: all images together have ${Math.floor(0.65 * imagePicker.dataset.most / 1000)} kB at most`);
+    else addImage(name, data);
+  }
+  command();
+}
+
+imagePicker.addEventListener("change", async () => {
+  await takeImages(imagePicker.files);
+  imagePicker.value = "";
+});
+task.elements.task.addEventListener("paste", (event) => {
+  if (event.clipboardData.files.length) {
+    event.preventDefault();
+    takeImages(event.clipboardData.files);
+  }
+});
+
 function quoted(text) {
   return /^[\w@%+=:,.\/*-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -21,6 +68,7 @@ function command() {
   if (value("timeout")) words.push("--timeout", quoted(value("timeout")));
   if (value("name")) words.push("--name", quoted(value("name")));
   for (const label of value("labels").split(/\s+/).filter(Boolean)) words.push("--label", quoted(label));
+  for (const field of imageFields()) words.push("--image", quoted(field.name.slice(IMAGE.length)));
   if (task.elements.merge.checked) words.push("--merge", "auto");
   document.getElementById("command").textContent = words.join(" ");
 }
@@ -40,6 +88,7 @@ document.getElementById("repo").addEventListener("change", (event) => {
 });
 for (const [name, value] of JSON.parse(sessionStorage.getItem("new-task") ?? "[]")) {
   const field = task.elements[name];
+  if (name.startsWith(IMAGE)) addImage(name.slice(IMAGE.length), value);
   if (!field) continue; // an agent that is not offered any more
   if (field.type === "checkbox") field.checked = value;
   else field.value = value;
