@@ -53,16 +53,32 @@ def _list_runs_fast(arguments: list[str]) -> bool:
     options = plain_list.plain_options(arguments)
     if options is None:
         return False
-    most = int(options.get("-n", USUAL_RUNS))
-    rows = plain_list.newest(most, options.get("--status"), options.get("--agent"))
+    try:
+        return _print_documents(options) if "--json" in options else _print_rows(options)
+    except UnicodeEncodeError:  # the usual way replaces what the terminal cannot show
+        return False
+
+
+def _print_documents(options: dict[str, str]) -> bool:
+    from json import dumps  # noqa: PLC0415
+
+    from corral.store.sqlite import plain_list  # noqa: PLC0415
+
+    found = plain_list.documents(options)
+    if found is not None:
+        sys.stdout.write(dumps(found, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return found is not None
+
+
+def _print_rows(options: dict[str, str]) -> bool:
+    from corral.store.sqlite import plain_list  # noqa: PLC0415
+
+    rows = plain_list.newest(options, USUAL_RUNS)
     if rows is None or (options and not rows):  # the usual way says that none fits
         return False
     from corral.frontends import run_rows  # noqa: PLC0415
 
-    try:
-        run_rows.show(rows)
-    except UnicodeEncodeError:  # the usual way replaces what the terminal cannot show
-        return False
+    run_rows.show(rows)
     return True
 
 

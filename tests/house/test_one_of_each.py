@@ -15,6 +15,8 @@ import pytest
 from corral.agents.formats.error_words import error_class
 from corral.boxed import player
 from corral.boxed.loop import session
+from corral.engine.views import history, run_status
+from corral.frontends import run_filters
 from corral.model.evidence import GRADES
 from corral.model.values import ErrorClass
 from corral.store import records
@@ -66,6 +68,8 @@ def test_a_choice_that_is_listed_twice_would_be_found() -> None:
 
 def test_lists_that_cannot_import_the_model_agree_with_it() -> None:
     assert plain_list.GRADES == GRADES
+    assert (plain_list.ORPHANED, plain_list.QUEUED) == (run_status.ORPHANED, run_status.QUEUED)
+    assert (plain_list.GRADED_MOST, plain_list.UNITS) == (history.GRADED_MOST, run_filters.UNITS)
     assert plain_list.MOST_LEASE == records.LEASE_SECONDS + records.LEASE_AHEAD_SECONDS
     assert frozenset(player.CLASSES) == frozenset(get_args(ErrorClass))
 

@@ -18,6 +18,7 @@ from corral.store.sqlite.store import Store
 from corral.world import process_names
 
 OWNERS = (None, process_names.own_name(), f"{os.uname().nodename}/gone/1/1")
+USUAL_WAY = "import sys; from corral.frontends.cli import run_command_line; sys.exit(run_command_line())"
 STATUSES: tuple[Status, ...] = ("queued", "running", "paused", "done", "failed", "limited", "stopped")
 
 
@@ -40,7 +41,7 @@ def fill(store: Store) -> None:
         for number, (status, owner) in enumerate(cases):
             run = names.run_id(int(now * 1000) + number, number)
             name = f"run {number}" if number % 2 else None
-            own = structs.replace(plan, name=name)
+            own = structs.replace(plan, name=name, labels={"team": f"{number % 5}", "size": "XL"} if number % 3 else {})
             store.add_run(
                 RunRecord(id=run, status=status, reason=None, plan=own, created=now - 100 - 3600 * number, owner=owner)
             )
@@ -66,31 +67,46 @@ def ls(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
 
 
+def usual(*options: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", USUAL_WAY, "ls", *options]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+
+
 def test_it_shows_what_the_list_with_options_shows(folder: Path) -> None:
     store = Store(folder)
     fill(store)
     store.close()
     plain = ls()
-    assert plain_list.newest(30) is not None
+    assert plain_list.newest({}, 30) is not None
     assert plain.stdout == ls("-n", "30", "-n", "30").stdout  # twice: not plain
     for word in ("orphaned", "queued", "proven", "to merge", "run 7", "claude,codex"):
         assert word in plain.stdout
 
 
-@pytest.mark.parametrize("options", [("-n", "3"), ("--status", "done"), ("--agent", "codex", "--status", "failed")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-n", "3"), ("--status", "done"), ("--agent", "codex", "--status", "failed"), ("--json",), ("--json", "-n", "4"),
+        ("--since", "10h"), ("--json", "--since", "100h"), ("--unmerged",), ("--unmerged", "--json"), ("--label", "team"),
+        ("--label", "team=3"), ("--json", "--label", "team=4"), ("--repo", "/repository/src"), ("--json", "--repo", "/other"),
+        ("--json", "--label", "TEAM"), ("--label", "size=XL", "--status", "done"),
+    ],
+)  # fmt: skip
 def test_plain_options_show_what_the_usual_way_shows(folder: Path, options: tuple[str, ...]) -> None:
     store = Store(folder)
     fill(store)
     store.close()
     assert plain_list.plain_options(options) is not None
-    assert ls(*options).stdout == ls(*options, "--since", "9999d").stdout != ""
+    assert ls(*options).stdout == usual(*options).stdout != ""
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("-n",), ("-n", "0"), ("-n", "x"), ("-n", "²"), ("-n", "1", "-n", "2"), ("--status", "waiting"), ("--json",),
+        ("-n",), ("-n", "0"), ("-n", "x"), ("-n", "²"), ("-n", "1", "-n", "2"), ("--status", "waiting"),
         ("--status", "done,failed"), ("--agent",), ("-n", "99999999"), ("--help", ""), ("3", "-n"), ("-n3",),
+        ("--json", "--json"), ("--since", "2026-05-01"), ("--since", "d"), ("--since", ""), ("--label", ""), ("--label", "a%"),
+        ("--label", "=a"), ("--repo", ""), ("--repo", "~/x"),
     ],
 )  # fmt: skip
 def test_other_options_go_the_usual_way(options: tuple[str, ...]) -> None:
@@ -111,10 +127,10 @@ def test_an_owner_elsewhere_is_there_while_its_lease_holds(folder: Path, seconds
     assert store.take_lease(run, "elsewhere/b/1/1/2/m", now=time.time(), until=until, loser=store.run(run).owner)
     store.move_run(run, "running", None, None)
     store.close()
-    found = plain_list.newest(1)
+    found = plain_list.newest({}, 1)
     assert found is not None
     assert found[0][8] is orphaned
-    assert ls("-n", "1").stdout == ls("-n", "1", "--since", "9999d").stdout
+    assert ls("-n", "1").stdout == usual("-n", "1").stdout
 
 
 def test_a_run_that_waits_goes_the_usual_way(folder: Path) -> None:
@@ -123,28 +139,28 @@ def test_a_run_that_waits_goes_the_usual_way(folder: Path) -> None:
     run = store.list_runs()[0].run
     store.move_run(run, "waiting", "for an answer", None)
     store.close()
-    assert plain_list.newest(30) is None
+    assert plain_list.newest({}, 30) is None
     assert "waiting" in ls().stdout
 
 
 @pytest.mark.usefixtures("folder")
 def test_no_store_and_no_run_are_said_as_ever() -> None:
-    assert plain_list.newest(30) is None
+    assert plain_list.newest({}, 30) is None
     assert "no run yet" in ls().stderr
-    assert plain_list.newest(30) == []
+    assert plain_list.newest({}, 30) == []
     assert "no run yet" in ls().stderr
 
 
 def test_another_store_goes_the_usual_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(folder).close()
-    assert plain_list.newest(30) == []
+    assert plain_list.newest({}, 30) == []
     settings = folder.parent / "config" / "corral" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[store]\nurl = "postgresql://elsewhere/x"\n')
-    assert plain_list.newest(30) is None
+    assert plain_list.newest({}, 30) is None
     settings.unlink()
     monkeypatch.setenv("CORRAL_STORE", "postgresql://elsewhere/x")
-    assert plain_list.newest(30) is None
+    assert plain_list.newest({}, 30) is None
 
 
 def test_it_loads_neither_click_nor_msgspec(folder: Path) -> None:
