@@ -33,6 +33,7 @@ from bench import (
     merging,
     overhead,
     peers,
+    programs,
     reading,
     recovery,
     selection,
@@ -61,6 +62,7 @@ PARTS: dict[str, Callable[[], list[Promise]]] = {
     "flows": flows.measure,
     "recovery": recovery.measure,
     "machines": machines.measure,
+    "programs": programs.measure,
     "peers": peers.measure,
 }
 

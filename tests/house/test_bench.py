@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from bench import programs
 from bench.measure import MOST_BUSY, Promise, table
 
 
@@ -32,3 +33,10 @@ def test_without_a_part_all_are_asked_for() -> None:
     names = "from bench.__main__ import _arguments; print(_arguments().names)"
     done = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_programs_and_memory_are_measured() -> None:
+    start, look_up = programs.measure(rounds=1, facts=20)
+    assert start.ratio > 1
+    assert look_up.ratio > 0
+    assert look_up.name == "facts for a task, searched among 20"

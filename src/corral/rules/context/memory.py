@@ -22,6 +22,7 @@ COMMON = frozenset((
 ))  # fmt: skip
 NEGATIONS = frozenset(("not", "no", "never", "without", "cannot", "can't", "don't", "doesn't", "isn't", "aren't"))
 AUXILIARY = frozenset(("do", "does", "a", "an", "is", "be", "to", "of", "in", "on", "it", "need", "needs"))
+LEAST_LETTERS = 3  #: of an auxiliary word by which facts are found
 LEAST_SHARED = 2  #: words that two facts must share to be about the same
 INTRODUCTION = (
     "# What earlier runs learned about this repository\n\n"
@@ -56,7 +57,8 @@ def check_files(patterns: Sequence[str]) -> tuple[str, ...]:
 def search_words(text: str) -> list[str]:
     """Return the words of a text by which facts are found."""
     words = (word.lower() for word in re.findall(r"\w{2,40}", text))
-    return [word for word in dict.fromkeys(words) if word not in COMMON][:MOST_WORDS]
+    common = COMMON | {word for word in AUXILIARY if len(word) < LEAST_LETTERS}
+    return [word for word in dict.fromkeys(words) if word not in common][:MOST_WORDS]
 
 
 def choose(matching: Sequence[Fact], others: Sequence[Fact], most_characters: int) -> list[Fact]:
