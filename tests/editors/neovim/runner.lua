@@ -3,7 +3,7 @@ local plugin, name = arg[1], arg[2]
 vim.opt.runtimepath:prepend(plugin)
 vim.cmd.runtime("plugin/corral.lua")
 vim.g.corral = { command = vim.json.decode(vim.env.CORRAL_WORDS), refresh_seconds = 0 }
-vim.o.columns, vim.o.lines, vim.o.swapfile = 120, 40, false
+vim.o.swapfile = false
 
 local M = { notes = {}, asked = {} }
 

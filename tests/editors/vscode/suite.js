@@ -164,6 +164,16 @@ const steps = {
     assert.equal(await open("takeHunk"), undefined);
   },
 
+  async "a selection and its file are context"() {
+    const editor = await vscode.window.showTextDocument(vscode.Uri.file(path.join(folder, "long.txt")));
+    editor.selection = new vscode.Selection(1, 0, 2, 6);
+    const run = await open("run", { task: "shorten" });
+    await until("over", (groups) => find(run)(groups.ready));
+    const { task } = await corral.runs.document(run);
+    assert.ok(task.includes("shorten\n\n--- long.txt:2-3\nline 2\nline 3\n---"), task);
+    await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
+  },
+
   async "the comments are sent to the agent"() {
     await open("revise", { row: { run: state.run } }, "and shorter");
     const { nodes, comments } = await corral.runs.document(state.run);

@@ -71,6 +71,7 @@ def test_a_program_starts_in_the_box_and_a_url_needs_the_scope(corral: Corral) -
         client.reply = choosing("merge")
         assert client.prompt(session, "use them") == "end_turn"
         assert "`gone` is left out: there is no program `/nowhere/server`" in client.said
+        assert client.updates("notice") == [], "this client has none"
     found = json.loads((repo.folder / "servers.json").read_text())
     assert found.pop("corral").startswith("http://"), "the toolbox, not the editor's own server of corral"
     assert found == {"my_noter": "noter", "tickets": "https://tickets.example.org/mcp"}
@@ -84,6 +85,18 @@ def test_a_program_starts_in_the_box_and_a_url_needs_the_scope(corral: Corral) -
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert corral("clean", "--keep", "0").code == 0
     assert not kept.exists()
+
+
+def test_what_is_odd_is_a_notice_where_the_client_has_them(user: Corral, repo: Repo) -> None:
+    gone = {"name": "gone", "command": "/nowhere/server", "args": [], "env": []}
+    with editor(user) as client:
+        client.initialize({"session": {"notices": {}}})
+        session = client.new_session(repo, [gone])
+        client.choose(session, merge="never")
+        client.prompt(session, "write said.txt")
+        (notice,) = client.updates("notice")
+        assert "`gone` is left out: there is no program `/nowhere/server`" in notice["title"]
+        assert "left out" not in client.said
 
 
 def test_servers_that_are_none(client: Editor, repo: Repo) -> None:
