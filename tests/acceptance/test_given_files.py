@@ -87,3 +87,14 @@ def test_empty_settings_may_be_the_null_device(corral: Corral) -> None:
     corral.config_file.parent.mkdir(parents=True, exist_ok=True)
     corral.config_file.symlink_to(os.devnull)
     assert corral("ls", cwd=repo.folder).code == 0
+
+
+def test_settings_of_a_repository_are_read_with_a_limit(corral: Corral) -> None:
+    """A gigabyte of zeros is a megabyte in a clone."""
+    repo = corral.repo()
+    with (repo.folder / "corral.toml").open("wb") as file:
+        file.truncate(SETTINGS_LIMIT + 1)
+    for command in (["run", "t"], ["trust"], ["trust", "."]):
+        outcome = corral(*command, cwd=repo.folder, timeout=30)
+        assert outcome.code == 2, outcome
+        assert "larger than 4 MB" in outcome.err, outcome

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.config import given_files
-from corral.config.given_files import MOST_SETTINGS
 from corral.config.settings import (
     CleanSettings,
     Defaults,
@@ -135,11 +134,10 @@ class SettingsFile:
 
     @classmethod
     def read(cls, path: Path, *, keys: bool = True) -> SettingsFile:
-        hint = "settings are UTF-8 text in TOML"
         try:
-            text = given_files.read(path, MOST_SETTINGS, f"{path}: cannot be read", hint, pipe=False).decode()
+            text = given_files.read_settings(path).decode()
         except UnicodeDecodeError as error:
-            raise BadRequest(f"{path}: cannot be read: {error}", hint=hint) from error
+            raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
         except BadRequest as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return cls(path, {}, "")

@@ -34,6 +34,11 @@ def read(path: Path, most: int, named: str, hint: str, *, pipe: bool = True) -> 
     return content
 
 
+def read_settings(path: Path) -> bytes:
+    """Return what a settings file holds; a pipe is not waited for."""
+    return read(path, MOST_SETTINGS, f"{path}: cannot be read", "settings are UTF-8 text in TOML", pipe=False)
+
+
 def read_stdin(most: int, named: str, hint: str) -> bytes:
     content = sys.stdin.buffer.read(most + 1)
     if len(content) > most:

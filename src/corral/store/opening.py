@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from corral.config import given_files
-from corral.config.given_files import MOST_SETTINGS
 from corral.config.paths import user_file
 from corral.model.errors import BadRequest, RefusedStore
 from corral.store.interface import Store
@@ -33,7 +32,7 @@ def store_url() -> str | None:
     if named := os.environ.get("CORRAL_STORE"):
         return named
     try:
-        content = given_files.read(user_file(), MOST_SETTINGS, "settings", "settings are a file", pipe=False)
+        content = given_files.read_settings(user_file())
     except BadRequest:  # the next reader of the settings says what is wrong
         return None
     if b"store" not in content:
