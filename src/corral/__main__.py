@@ -74,11 +74,11 @@ def _print_rows(options: dict[str, str]) -> bool:
     from corral.store.sqlite import plain_list  # noqa: PLC0415
 
     rows = plain_list.newest(options, USUAL_RUNS)
-    if rows is None or (options and not rows):  # the usual way says that none fits
+    if rows is None:
         return False
     from corral.frontends import run_rows  # noqa: PLC0415
 
-    run_rows.show(rows)
+    run_rows.show(rows, filtered=bool(options.keys() - {"-n"}))
     return True
 
 

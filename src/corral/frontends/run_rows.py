@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 USUAL = 30
 HEAD = ("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK")
 MERGES = {"merged": "merged", "conflict": "in conflict", "ready": "to merge", "undone": "undone"}
+NONE_FITS = "no run fits"
 NONE = 'no run yet; start one: corral run "what is to be done"'
 
 #: Run, status, when it was asked for, dollars, agents, title, grade, merge, whether it is orphaned.
 PlainRow = tuple[str, str, float, float | None, Sequence[str], str, str | None, str | None, bool]
 
 
-def show(rows: Sequence[PlainRow]) -> None:
-    """Print the newest runs."""
-    print(_table(rows) if rows else NONE, file=sys.stdout if rows else sys.stderr, flush=True)
+def show(rows: Sequence[PlainRow], *, filtered: bool) -> None:
+    """Print the newest runs, or that there are none; with `filtered`, that none fits."""
+    none = NONE_FITS if filtered else NONE
+    print(_table(rows) if rows else none, file=sys.stdout if rows else sys.stderr, flush=True)
 
 
 def run_table(lines: Sequence[RunSummary]) -> str:

@@ -115,7 +115,10 @@ def test_other_options_go_the_usual_way(options: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_options_that_fit_no_run_are_said_as_ever() -> None:
-    assert "no run fits" in ls("--status", "done").stderr
+    for options in (("--status", "done"), ("--status", "done"), ("-n", "3"), ("--json",), ("--unmerged", "-n", "2")):
+        assert (found := ls(*options)).stderr == usual(*options).stderr
+        assert found.stdout == usual(*options).stdout
+    assert ls("--status", "done").stderr == "no run fits\n"
 
 
 @pytest.mark.parametrize(("seconds", "orphaned"), [(60, False), (-1, True), (3600, True)])

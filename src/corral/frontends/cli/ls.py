@@ -30,6 +30,6 @@ def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
     if as_json:
         click.echo(msgspec.json.encode(lines).decode())
     elif not lines:
-        click.echo("no run fits" if any(filters.values()) else run_rows.NONE, err=True)
+        click.echo(run_rows.NONE_FITS if any(filters.values()) else run_rows.NONE, err=True)
     else:
         click.echo(run_rows.run_table(lines))
