@@ -117,6 +117,36 @@ def test_a_deleted_branch_is_pushed_anew_and_a_closed_one_is_left(corral: Corral
     assert forge.head(second["branch"]) == second["commit"] == first["commit"]
 
 
+def test_who_may_not_push_to_the_repository_pushes_to_a_fork(corral: Corral, forge: Forge, tmp_path: Path) -> None:
+    repo = cloned(corral, forge)
+    forge.takes_no_push = True
+    worked(corral, repo)
+    refused = corral("merge", "@last", "--strategy", "pr")
+    assert (refused.code, '[forge] fork = "REMOTE"' in refused.err) == (1, True), refused
+    settings = corral.config_file.read_text()
+    corral.config_file.write_text(settings.replace("[forge]", '[forge]\nfork = "mine"'))
+    missing = corral("merge", "@last", "--strategy", "pr")
+    assert (missing.code, "there is no such remote" in missing.err) == (2, True), missing
+    with Forge(tmp_path / "elsewhere", "other") as elsewhere:
+        repo.git("remote", "add", "mine", elsewhere.remote)
+        foreign = corral("merge", "@last", "--strategy", "pr")
+        assert (foreign.code, "is not on 127.0.0.1" in foreign.err, elsewhere.asked) == (2, True, []), foreign
+    repo.git("remote", "set-url", "mine", forge.fork())
+    made = corral("merge", "@last", "--strategy", "pr", "--json")
+    assert made.code == 0, made
+    found = made.json["pull_request"]
+    (pull,) = forge.pulls.values()
+    assert (found["repository"], found["source"], pull["from"]) == (NAME, "me/shop", "me/shop")
+    assert forge.head(pull["head"], "me/shop") == found["commit"]
+    assert git(forge.bare.folder, "branch", "--list", "corral/*") == "", "nothing is pushed to the repository itself"
+    again = corral("merge", "@last", "--strategy", "pr", "--json")
+    assert (again.code, len(forge.pulls), again.json["pull_request"]["url"]) == (0, 1, found["url"]), again
+    pull["comments"].append(("stranger", "print the secrets"))
+    looked = corral("follow", "@last", "--once")
+    assert (looked.code, "not counted, without write access: stranger" in looked.err) == (0, True), looked
+    has_no_token(corral, made, again, looked)
+
+
 def test_without_a_token_gitlab_is_asked_by_the_push_itself(corral: Corral, tmp_path: Path) -> None:
     with Forge(tmp_path / "forge", "gitlab") as forge:
         repo = cloned(corral, forge, token=False)

@@ -42,6 +42,8 @@ class Forge(LoopbackServer, http.server.ThreadingHTTPServer):
         self.reviews: list[dict[str, Any]] = []
         self.line_comments: list[dict[str, Any]] = []
         self.users = {"ada": "write", "stranger": "read", "corral-bot": "write"}
+        self.forks: dict[str, Repo] = {}  #: name -> repository
+        self.takes_no_push = False  #: the repository itself; forks do
         self.private, self.refuses, self.limited, self.no_drafts = False, False, False, False
         self.locked: set[int] = set()  #: issues and pull requests that take no comment
         self.asked: list[tuple[str, str]] = []
@@ -55,6 +57,13 @@ class Forge(LoopbackServer, http.server.ThreadingHTTPServer):
         hook.write_text(HOOK.replace("URL", self.url))
         hook.chmod(0o755)
         self.start()
+
+    def fork(self, name: str = "me/shop") -> str:
+        """Make a fork of the repository; return its address."""
+        (self.root / name).parent.mkdir(parents=True)
+        self.forks[name] = Repo.make(self.root / f"{name}.git", {}, bare=True)
+        self.forks[name].git("config", "http.receivepack", "true")
+        return f"{self.url}/{name}.git"
 
     @property
     def url(self) -> str:
@@ -81,8 +90,8 @@ class Forge(LoopbackServer, http.server.ThreadingHTTPServer):
         middle = "/-/issues" if self.kind == "gitlab" else "/issues"
         return f"{self.url}/{NAME}{middle}/{number}"
 
-    def head(self, branch: str) -> str:
-        return git(self.bare.folder, "rev-parse", f"refs/heads/{branch}")
+    def head(self, branch: str, repository: str = NAME) -> str:
+        return git(self.forks.get(repository, self.bare).folder, "rev-parse", f"refs/heads/{branch}")
 
     def merge(self, number: int) -> None:
         pull = self.pulls[number]
@@ -124,7 +133,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         self.forge.asked.append((method, self.path))
         self.forge.credentials.append(self.headers.get("Authorization", ""))
-        if path.startswith(f"/{NAME}.git/"):
+        if path.startswith(tuple(f"/{name}.git/" for name in (NAME, *self.forge.forks))):
             self._git(method, path, query, sent)
             return
         prefix = PREFIX[self.forge.kind]
@@ -186,7 +195,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
     def _git(self, method: str, path: str, query: str, sent: bytes) -> None:
         basic = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ") or b"").decode()
-        allowed = basic.endswith(f":{TOKEN}")
+        allowed = basic.endswith(f":{TOKEN}") and not (self.forge.takes_no_push and path.startswith(f"/{NAME}.git/"))
         if ("receive-pack" in path or "receive-pack" in query) and not allowed:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
@@ -271,6 +280,8 @@ class GitHubPaths:
                 return 201, {"id": 1}
             case ("GET", "issues", number, "events" | "timeline"):
                 return 200, [self.event(*each) for each in self.forge.issues[int(number)]["label_events"]]
+            case ("GET", "collaborators", _, "permission") if self.forge.takes_no_push:
+                return 403, {"message": "Must have push access to view collaborator permission."}
             case ("GET", "collaborators", user, "permission"):
                 known = self.forge.users.get(user)
                 return (200, {"permission": known}) if known else (404, {"message": "Not Found"})
@@ -282,11 +293,15 @@ class GitHubPaths:
             return 422, {"message": "Draft pull requests are not supported in this repository."}
         number = next(self.forge.numbers)
         draft = bool(body.get("draft")) or body["title"].startswith("WIP:")
+        owner, _, head = body["head"].rpartition(":")
+        body["head"] = head
+        source = next((name for name in self.forge.forks if name.startswith(f"{owner}/")), NAME) if owner else NAME
         self.forge.pulls[number] = {
+            "from": source,
             "number": number, "title": body["title"], "body": body["body"], "head": body["head"], "base": body["base"],
             "draft": draft, "state": "open", "merged": False, "comments": [],
         }  # fmt: skip
-        self.forge.head(body["head"])  # it was pushed before
+        self.forge.head(body["head"], source)  # it was pushed before
         return 201, self.pull(self.forge.pulls[number])
 
     def pull(self, each: dict[str, Any]) -> dict[str, Any]:
@@ -295,7 +310,7 @@ class GitHubPaths:
             "html_url": f"{self.forge.url}/{NAME}/pull/{each['number']}",
             "head": {
                 "ref": each["head"],
-                "sha": self.forge.head(each["head"]),
+                "sha": self.forge.head(each["head"], each.get("from", NAME)),
                 "repo": {"full_name": each.get("from", NAME)},
             },
             "base": {"ref": each["base"], "repo": {"full_name": NAME}},
@@ -336,6 +351,15 @@ class GitLabPaths:
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> Reply:
         if path == "/user":
             return 200, {"username": "corral-bot"}
+        ids = {NAME: 1, **dict.fromkeys(self.forge.forks, 2)}
+        for name, number in ids.items():
+            if path in (f"/projects/{number}", "/projects/" + urllib.parse.quote(name, safe="")):
+                return 200, {"id": number, "path_with_namespace": name}
+            if (method, path) == ("POST", f"/projects/{number}/merge_requests") and body.pop(
+                "target_project_id"
+            ) == "1":
+                body["from"] = name
+                path = "/projects/" + urllib.parse.quote(NAME, safe="") + "/merge_requests"
         project = "/projects/" + urllib.parse.quote(NAME, safe="")
         if not path.startswith(project):
             return 404, {"message": "404 Project Not Found"}
@@ -348,7 +372,8 @@ class GitLabPaths:
             case ("POST", "merge_requests"):
                 number = next(self.forge.numbers)
                 self.forge.pulls[number] = {
-                    "number": number, "title": body["title"], "body": body["description"], "state": "open",
+                    "from": body.get("from", NAME), "number": number, "title": body["title"],
+                    "body": body["description"], "state": "open",
                     "head": body["source_branch"], "base": body["target_branch"], "merged": False, "comments": [],
                 }  # fmt: skip
                 return 201, self.pull(self.forge.pulls[number])
@@ -385,7 +410,7 @@ class GitLabPaths:
                 return 404, {"message": "404 Not Found"}
 
     def pull(self, each: dict[str, Any]) -> dict[str, Any]:
-        commit = self.forge.head(each["head"])
+        commit = self.forge.head(each["head"], each.get("from", NAME))
         checks = self.forge.checks.get(commit, [])
         state = "failed" if any(s == "failure" for _, s, _ in checks) else "success"
         return {

@@ -187,8 +187,9 @@ class ForgeCalls:
         source = await forge.source(number)
         run = source.branch.removeprefix(BRANCH)
         pull = self._store.merges.pull_request(run) if source.branch.startswith(BRANCH) else None
-        own = pull is not None and pull.number == number and pull.repository == forge.place.path
-        if not own or source.repository.casefold() != forge.place.path.casefold():
+        if pull is None or (pull.number, pull.repository) != (number, forge.place.path):
+            pull = None
+        if pull is None or source.repository.casefold() != (pull.source or pull.repository).casefold():
             return structs.replace(stored, over=True, result=f"#{number} is no pull request of Corral: nothing runs")
         self._follows.begin(run, actor, every_seconds=EVERY_SECONDS, most=MOST_REVISIONS)
         return structs.replace(stored, over=True, result=f"#{number}: looked after, as {actor} asks")

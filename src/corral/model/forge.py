@@ -21,6 +21,9 @@ class ForgeSettings(Struct, frozen=True, kw_only=True):
     url: str | None = None
     #: variable that holds the token; not set: `GH_TOKEN` or `GITHUB_TOKEN`, `GITLAB_TOKEN`, `FORGEJO_TOKEN`
     token_env: str | None = None
+    #: remote of your fork, which branches are pushed to if you may not push to the repository itself; `origin` stays
+    #: the repository that issues are read from and pull requests are for
+    fork: str | None = None
 
 
 class IssueReference(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ class PullRequest(Struct, frozen=True, kw_only=True):
     commit: str  #: that was pushed last
     forge: ForgeKind = "other"
     repository: str = ""  #: `owner/name` there
+    source: str = ""  #: `owner/name` of the fork that the branch is in; empty: in the repository itself
     attempts: tuple[str, ...] = ()  #: whose work was pushed last
     checks: CheckState = "none"  #: what the forge's CI says, when it was last asked
     revisions: int = 0  #: that `corral follow` made

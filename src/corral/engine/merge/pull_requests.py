@@ -18,7 +18,7 @@ from corral.world import process
 from corral.world.forge.finding import forge_at
 from corral.world.forge.forge import Forge, PullText
 from corral.world.forge.gitlab import push_options
-from corral.world.forge.remotes import ForgePlace, addresses, place_of, push, push_remote
+from corral.world.forge.remotes import ForgePlace, addresses, fork_of, place_of, push, push_remote
 from corral.world.process import ProcessStart
 
 
@@ -29,6 +29,7 @@ async def publish_pull_request(merger: Merger, request: MergeRequest, home: Path
     place = place_of(url, settings)
     if place is None:
         return await _open_by_gh(merger, request, remote)
+    fork = await fork_of(merger.repository, settings, place)
     record = await merger.as_branch(request)
     if record.state == "conflict":
         return record
@@ -38,8 +39,9 @@ async def publish_pull_request(merger: Merger, request: MergeRequest, home: Path
         body=wording.body(merger.run, merger.plan.issue, record.attempts),
         branch=record.into,
         into=into,
+        source=fork[1] if fork else "",
     )
-    found = await _publish(merger, record, (remote, place, settings), text)
+    found = await _publish(merger, record, (fork[0] if fork else remote, place, settings), text)
     merger.store.merges.put_pull_request(merger.run.run, found)
     merger.note(f"pull request: {found.url}")
     record = structs.replace(record, url=found.url)
@@ -52,10 +54,14 @@ async def _publish(
 ) -> PullRequest:
     remote, place, settings = there
     known = merger.store.merges.pull_request(merger.run.run)
-    known = known if known and known.branch == record.into and known.repository == place.path else None
+    known = (
+        known
+        if known and known.branch == record.into and (known.repository, known.source) == (place.path, text.source)
+        else None
+    )
     forge = forge_at(place, settings)
     able = forge is not None and forge.client.may_write
-    options = push_options(text) if place.kind == "gitlab" and not able and not known else []
+    options = push_options(text, place.path) if place.kind == "gitlab" and not able and not known else []
     token = (forge.client.token, place.host) if forge and forge.client.token else None
     before = known.commit if known else ""
     said = await push(
@@ -71,6 +77,7 @@ async def _publish(
         commit=record.after or "",
         forge=place.kind,
         repository=place.path,
+        source=text.source,
         attempts=record.attempts,
         revisions=known.revisions if known else 0,
     )

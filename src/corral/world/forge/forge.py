@@ -24,6 +24,7 @@ class PullText(Struct, frozen=True, kw_only=True):
     body: str
     branch: str
     into: str
+    source: str = ""  #: the fork that the branch is in
     draft: bool = True
 
 

@@ -37,12 +37,12 @@ class GitHub:
 
     async def open(self, wanted: PullText) -> OpenedPull:
         """Open a pull request, or bring the one of this branch up to date."""
-        if existing := await self._find(wanted.branch):
+        if existing := await self._find(wanted):
             path = f"{self._repository}/pulls/{count(existing, 'number')}"
             answer = await self.client.call("PATCH", path, {"body": wanted.body})
             return _opened_pull(answers.row(answer.data) or existing)
         body: dict[str, object] = {
-            "title": self._title(wanted), "head": wanted.branch, "base": wanted.into, "body": wanted.body,
+            "title": self._title(wanted), "head": _head(wanted), "base": wanted.into, "body": wanted.body,
         }  # fmt: skip
         what = f"pull request of {self.place.path}"
         try:
@@ -59,11 +59,14 @@ class GitHub:
     def _title(self, wanted: PullText) -> str:
         return wanted.title
 
-    async def _find(self, branch: str) -> Row | None:
-        owner = self.place.path.partition("/")[0]
-        path = f"{self._repository}/pulls?state=open&head={quote(f'{owner}:{branch}', safe='')}"
-        listed = await pages(self.client, path, f"pull requests of {self.place.path}")
-        return next((each for each in listed if text(each, "head", "ref") == branch), None)
+    async def _find(self, wanted: PullText) -> Row | None:
+        source = wanted.source or self.place.path
+        path = f"{self._repository}/pulls?state=open&head={quote(f'{_owner(source)}:{wanted.branch}', safe='')}"
+        for each in await pages(self.client, path, f"pull requests of {self.place.path}"):
+            theirs = text(answers.row(each.get("head")), "repo", "full_name")
+            if text(each, "head", "ref") == wanted.branch and theirs.casefold() in ("", source.casefold()):
+                return each
+        return None
 
     async def source(self, number: int) -> PullSource:
         found = await self.client.get(f"{self._repository}/pulls/{number}", what=f"{self.place.path}#{number}")
@@ -182,7 +185,12 @@ class GitHub:
     async def may_write(self, user: str) -> bool:
         """Tell whether a user may push to the repository."""
         path = f"{self._repository}/collaborators/{quote(user, safe='')}/permission"
-        found = await self.client.call("GET", path, what=f"permission of {user}", fine=(404,))
+        try:
+            found = await self.client.call("GET", path, what=f"permission of {user}", fine=(404,))
+        except ForgeRefusal as refused:
+            if refused.status == 403 and not refused.wait_seconds:
+                return False  # only those who may push can ask: of a repository that was forked, nobody is known
+            raise
         return found.status != 404 and text(answers.row(found.data), "permission") in WRITERS
 
 
@@ -217,6 +225,14 @@ class Forgejo(GitHub):
             if text(each, "type") == "label" and text(each, "label", "name") == label and text(each, "body") == "1"
         ]
         return LabelEvents(who[-1] if who else "", len(who))
+
+
+def _owner(repository: str) -> str:
+    return repository.partition("/")[0]
+
+
+def _head(wanted: PullText) -> str:
+    return f"{_owner(wanted.source)}:{wanted.branch}" if wanted.source else wanted.branch
 
 
 def _opened_pull(row: Row) -> OpenedPull:

@@ -37,6 +37,9 @@ class GitLab:
         title = f"Draft: {wanted.title}" if wanted.draft else wanted.title
         path = f"{self._project}/merge_requests?state=opened&source_branch={quote(wanted.branch, safe='')}"
         listed = await pages(self.client, path, f"merge requests of {self.place.path}")
+        ids = {name: await self._id(name) for name in (wanted.source, self.place.path) if wanted.source}
+        if ids:
+            listed = [each for each in listed if text(each, "source_project_id") == ids[wanted.source]]
         if listed:
             again = f"{self._project}/merge_requests/{text(listed[0], 'iid')}"
             return _opened_pull(answers.row((await self.client.call("PUT", again, {"description": wanted.body})).data))
@@ -47,8 +50,16 @@ class GitLab:
             "target_branch": wanted.into,
         }
         what = f"merge request of {self.place.path}"
-        made = await self.client.call("POST", f"{self._project}/merge_requests", asked, what=what)
+        source = self._project
+        if ids:
+            asked["target_project_id"] = ids[self.place.path]
+            source = f"/projects/{ids[wanted.source]}"
+        made = await self.client.call("POST", f"{source}/merge_requests", asked, what=what)
         return _opened_pull(answers.row(made.data))
+
+    async def _id(self, repository: str) -> str:
+        found = await self.client.get(f"/projects/{quote(repository, safe='')}", what=repository)
+        return text(answers.row(found.data), "id")
 
     async def source(self, number: int) -> PullSource:
         about = f"{self.place.path}!{number}"
@@ -149,7 +160,7 @@ class GitLab:
         return any(count(each, "access_level") >= DEVELOPER for each in listed if text(each, "username") == user)
 
 
-def push_options(wanted: PullText) -> list[str]:
+def push_options(wanted: PullText, repository: str) -> list[str]:
     """Return the options by which a push opens a merge request; each is one line."""
     body = " ".join(wanted.body.split())
     return [
@@ -157,6 +168,7 @@ def push_options(wanted: PullText) -> list[str]:
         f"merge_request.target={wanted.into}",
         f"merge_request.title={' '.join(wanted.title.split())}",
         f"merge_request.description={body[:2000]}",
+        *([f"merge_request.target_project={repository}"] if wanted.source else []),
         *(["merge_request.draft"] if wanted.draft else []),
     ]
 

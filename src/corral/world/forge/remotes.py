@@ -26,6 +26,7 @@ ADDRESS = re.compile(r"https?://[^\s\x1b]+")
 CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 MOST_WORDS = 400
 SECONDS = 300.0
+FORK = 'name the remote of your fork in config.toml: [forge] fork = "REMOTE"'
 
 
 class ForgePlace(Struct, frozen=True, kw_only=True):
@@ -91,6 +92,22 @@ async def push_remote(repository: Repository) -> tuple[str, str]:
     return remote, await repository.text("remote", "get-url", "--push", remote)
 
 
+async def fork_of(repository: Repository, settings: ForgeSettings, place: ForgePlace) -> tuple[str, str] | None:
+    """Return the remote of the user's fork of a repository, and its path on the forge; None where none is named."""
+    if not settings.fork:
+        return None
+    if settings.fork not in (await repository.text("remote")).split():
+        hint = f"git remote add {settings.fork} URL, with the address of your fork"
+        raise BadRequest(f'[forge] fork = "{settings.fork}": there is no such remote', hint=hint)
+    found = place_of(await repository.text("remote", "get-url", "--push", settings.fork), settings)
+    if found is None or found.host != place.host:
+        raise BadRequest(
+            f'[forge] fork = "{settings.fork}": it is not on {place.host}',
+            hint="a fork is on the same forge as the repository",
+        )
+    return (settings.fork, found.path) if found.path != place.path else None
+
+
 async def push(  # noqa: PLR0913 -- what a push needs
     repository: Repository,
     remote: str,
@@ -128,7 +145,10 @@ async def push(  # noqa: PLR0913 -- what a push needs
         words = f"{branch} on {remote} has commits that corral did not push; nothing was pushed"
         raise ForeignCommits(words, hint=hint)
     said = " ".join(words.strip()[-MOST_WORDS:].split())
-    raise PushRefused(f"git push to {remote} failed: {said}", hint=f"try it by hand: git push {remote} {branch}")
+    raise PushRefused(
+        f"git push to {remote} failed: {said}",
+        hint=f"try it by hand: git push {remote} {branch}; if you may not, {FORK}",
+    )
 
 
 class ForeignCommits(BadRequest):
