@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from datetime import datetime, timedelta
 
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, run_flow, statuses, winner
@@ -137,6 +138,24 @@ def test_clean_removes_those_of_runs_that_it_cleans(corral: Corral) -> None:
     (left,) = (corral.home / "artifacts").iterdir()
     assert left.read_text() == "two\n"
     assert corral("artifacts", "@last", "r").out == "two\n"
+
+
+def test_the_user_knows_until_when_they_are_kept_and_what_a_clean_would_take(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    flow = 'name: x\nnodes: {a: {task: "DO: echo one > r.txt", artifacts: {report: r.txt}}}'
+    run = run_flow(corral, repo, flow).json
+    assert "kept until `corral clean` removes the run" in corral("artifacts", "@last").err
+    corral.config('[clean]\nolder = "30d"\n')
+    ended = datetime.fromisoformat(run["started"]) + timedelta(seconds=run["seconds"], days=30)
+    assert f"kept until {ended.date().isoformat()}: [clean] older" in corral("artifacts", "@last").err
+    assert "; artifacts: a/report" in corral("clean", "--keep", "0", "--dry-run").out
+    (content,) = (corral.home / "artifacts").iterdir()
+    os.utime(content, (1, 1))
+    assert corral("clean", "--keep", "0", "--json").json[0]["artifacts"] == ["a/report"]
+    after = corral("artifacts", "@last")
+    assert ("cleaned" in after.out, after.err) == (True, "")
+    assert "is gone" in corral("artifacts", "@last", "report").err
 
 
 def test_a_browser_downloads_them_and_never_shows_them(corral: Corral) -> None:

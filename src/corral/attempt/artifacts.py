@@ -83,6 +83,11 @@ def read(home: Path, artifact: Artifact) -> bytes:
         raise BadRequest(words, hint="`corral clean` removes artifacts with their runs") from error
 
 
+def is_kept(home: Path, artifact: Artifact) -> bool:
+    """Tell whether what an artifact holds is still here."""
+    return (home / FOLDER / artifact.sha256).is_file()
+
+
 def remove_unused(home: Path, used: set[str]) -> None:
     """Remove contents that no run has any more."""
     folder = home / FOLDER

@@ -196,6 +196,21 @@ class Artifacts:
         """Return the named files that the attempts of a run left."""
         return self._show(name).artifacts
 
+    def gone_artifacts(self, name: str) -> frozenset[str]:
+        """Return the hashes of the named files of a run that were cleaned away."""
+        from corral.attempt import artifacts  # noqa: PLC0415
+
+        return frozenset(
+            each.sha256 for each in self._show(name).artifacts if not artifacts.is_kept(self._context.home, each)
+        )
+
+    def artifacts_kept_until(self, name: str) -> float | None:
+        """Return when a server cleans the named files of a run; None where that is left to the user."""
+        from corral.engine import kept_work  # noqa: PLC0415
+
+        ended = self._store.run(self._store.find(name)).ended
+        return kept_work.kept_until(ended) if ended else None
+
     def artifact(self, name: str, wanted: str) -> tuple[Artifact, bytes]:
         """Return one named file, by NAME or NODE/NAME, and what it holds."""
         from corral.attempt import artifacts  # noqa: PLC0415

@@ -49,11 +49,18 @@ class CleanedAttempt(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()  #: refs and folders
     kept: str | None = None  #: the ref that still holds its work
     bytes: int = 0
+    artifacts: tuple[str, ...] = ()  #: the named files that go with it, as NODE/NAME
     trouble: str = ""
 
 
 def _ignore_progress(_done: int, _total: int) -> None:
     """Report nothing."""
+
+
+def kept_until(ended: float) -> float | None:
+    """Return when a server cleans what a run left that ended then; None where no setting says so."""
+    older = loader.cleaning().older
+    return None if older is None else ended + rules.age(older)
 
 
 async def clean_by_settings(store: Store) -> list[CleanedAttempt]:
@@ -175,7 +182,15 @@ async def _attempt(
 ) -> CleanedAttempt:
     name, repository = record.attempt.id, repository_of(run.plan, store.folder)
     folders = [folder for folder in _folders(store, record) if folder.exists()]
-    cleaned = CleanedAttempt(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
+    files = [each for each in record.artifacts if artifacts.is_kept(store.folder, each)]
+    cleaned = CleanedAttempt(
+        run=run.id,
+        attempt=name,
+        why=why,
+        merged=False,
+        bytes=_size(store, record),
+        artifacts=tuple(f"{each.node}/{each.name}" for each in files),
+    )
     if not repository.git_dir.exists():
         if merged_only:
             return structs.replace(cleaned, trouble="its repository is gone: only what is here has its work")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from corral import amounts
 from corral.frontends import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run_argument import run_argument
@@ -25,9 +26,11 @@ def artifacts(run: str, name: str | None, out: str | None, *, as_json: bool) -> 
     """List the named files that RUN left, or print the one called NAME (or NODE/NAME)."""
     if out is not None and name is None:
         raise BadRequest("--out needs the name of an artifact", hint="corral artifacts RUN NAME --out FILE")
+    gone, until = frozenset[str](), None
     with engine() as opened:
         if name is None:
             found = opened.work.artifacts(run)
+            gone, until = opened.work.gone_artifacts(run), opened.work.artifacts_kept_until(run)
         else:
             artifact, content = opened.work.artifact(run, name)
             found = (artifact,)
@@ -41,8 +44,14 @@ def artifacts(run: str, name: str | None, out: str | None, *, as_json: bool) -> 
     elif not found:
         click.echo(NONE, err=True)
     else:
-        rows = [(each.name, each.node, f"{each.size} B", each.sha256[:12], each.path) for each in found]
+        rows = [
+            (each.name, each.node, "cleaned" if each.sha256 in gone else f"{each.size} B", each.sha256[:12], each.path)
+            for each in found
+        ]
         click.echo("\n".join(text.table(("ARTIFACT", "NODE", "SIZE", "SHA256", "PATH"), rows)))
+        if len(gone) < len({each.sha256 for each in found}):
+            when = f"{amounts.utc_time(until)[:10]}: [clean] older" if until else "`corral clean` removes the run"
+            click.echo(f"kept until {when}", err=True)
 
 
 def _write(file: Path, content: bytes) -> None:

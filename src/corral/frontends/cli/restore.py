@@ -108,6 +108,7 @@ def clean(
         return
     for each in cleaned:
         fate = "merged" if each.merged else f"its work is kept: {each.kept}" if each.kept else "no work"
+        fate += f"; artifacts: {', '.join(each.artifacts)}" if each.artifacts else ""
         verb = "stays" if each.trouble else "would go" if dry_run else "removed"
         click.echo(f"{verb:8} {each.attempt}  {text.one_line(each.trouble or f'{each.why}; {fate}', 200)}")
     total = sum(each.bytes for each in cleaned if not each.trouble) / 1e6
