@@ -2,7 +2,7 @@
 
 from corral.engine.engine import Engine
 from tests.rig.command import Corral
-from tests.rig.editor import Editor, editor, runs_of
+from tests.rig.editor import Editor, choosing, editor, runs_of
 from tests.rig.repository import Repo
 
 
@@ -59,6 +59,20 @@ def test_a_run_continues_without_its_editor_and_is_followed_after_a_load(user: C
         second.notify("session/cancel", sessionId=session)
         second.until(lambda: "**stopped**" in second.said, "the end of the run that is followed")
         assert second.prompt(session, "/status") == "end_turn"
+
+
+def test_a_prompt_after_a_load_goes_on_from_the_last_run(client: Editor, user: Corral, repo: Repo) -> None:
+    session = client.new_session(repo)
+    client.prompt(session, "write the first")
+    with editor(user) as other:
+        other.initialize()
+        other.request("session/load", sessionId=session, cwd=str(repo.folder), mcpServers=[])
+        other.reply = choosing("merge")
+        other.prompt(session, "write the second")
+        assert other.updates("tool_call")[-1]["content"][0]["oldText"] == "write the first\n"
+    assert "write the first" in (repo.folder / "said.txt").read_text(), "its agent knows what was asked before"
+    first, second = runs_of(user, session)
+    assert second["base"] == first["nodes"][0]["attempts"][0]["commit"]
 
 
 def test_resume_does_not_replay_and_gives_the_options_again(client: Editor, repo: Repo) -> None:
