@@ -47,11 +47,17 @@ class Corral(TerminalUser):
     def repo(self, name: str = "repo", files: dict[str, str] | None = None) -> Repo:
         return Repo.make(self.root / name, files)
 
-    def on_another_machine(self, name: str = "far") -> "Corral":
-        """Return the command on a machine with another name and state folder, whose store is the same."""
+    def on_another_machine(self, name: str = "far", folders: Mapping[Path, Path] | None = None) -> "Corral":
+        """Return the command on a machine with another name and state folder, whose store is the same.
+
+        `folders`: what lies at a path there, by that path; all others are the same folders as here.
+        """
         assert "CORRAL_STORE" in self.env, "machines share a store in PostgreSQL alone"
-        line = f'hostname {name} && exec {shlex.join(self.program)} "$@"'
-        made = Corral(self.root / name, ["unshare", "--uts", "sh", "-c", line, "corral"])
+        mounts = "".join(
+            f"mount --bind {shlex.join(map(str, (own, path)))} && " for path, own in (folders or {}).items()
+        )
+        line = f'hostname {name} && {mounts}exec {shlex.join(self.program)} "$@"'
+        made = Corral(self.root / name, ["unshare", "--uts", "--mount", "sh", "-c", line, "corral"])
         made.env.update({**self.env, "CORRAL_HOME": str(made.home)})
         return made
 

@@ -43,6 +43,16 @@ def test_each_place_has_one_engine_and_a_silent_one_is_replaced(store: Runs) -> 
     assert [each.owner for each in store.queue.servers(now + 16.0)] == ["far/boot/2/2"]
 
 
+def test_machines_are_known_by_the_repositories_that_they_have(store: Runs) -> None:
+    for place in ("near:/a", "far:/a", "near:/a"):
+        store.repositories.note("/r/.git", place, 1.0)
+    store.repositories.note("/other/.git", "far:/a", 1.0)
+    assert store.repositories.places("/r/.git") == ["far:/a", "near:/a"]
+    store.repositories.forget("/r/.git", "far:/a")
+    assert store.repositories.places("/r/.git") == ["near:/a"]
+    assert store.repositories.places("/other/.git") == ["far:/a"]
+
+
 def test_an_engine_of_this_machine_that_died_counts_no_more(store: Runs) -> None:
     machine, boot, pid, _, *rest = process_identity.own_name().split("/")
     store.queue.serve(engine("/".join([machine, boot, pid, "1", *rest]), "here:/a"), time.time())

@@ -22,6 +22,7 @@ from corral.model.events import Noted
 from corral.model.flow import Node
 from corral.model.forge import ForgeSettings
 from corral.store.interface import Store
+from corral.store.records import machine_of
 from corral.world import process_identity
 from corral.world.git import hidden_refs, merge_commits
 from corral.world.git.merge_commits import CombinedCommit
@@ -46,8 +47,19 @@ def common_dir(git_dir: Path) -> Path:
         return git_dir
 
 
-async def require(repository: Repository, run: str, commits: Sequence[str]) -> None:
-    """Refuse to continue without the repository of a run, or without its work in it."""
+def other_machines(store: Store, git_dir: str) -> str:
+    """Name the other machines that have a repository; empty: none is known."""
+    names = [machine_of(place) for place in store.repositories.places(git_dir)]
+    return " or ".join(dict.fromkeys(name for name in names if name != machine_of(process_identity.own_name())))
+
+
+async def require(repository: Repository, run: str, commits: Sequence[str], *, elsewhere: str = "") -> None:
+    """Refuse to continue without the repository of a run, or without its work in it; other machines may have both."""
+    if elsewhere and not (repository.git_dir.exists() and all([await repository.commit_of(each) for each in commits])):
+        raise BadRequest(
+            f"the work of run {run} is not on this machine: it is in {repository.folder} on {elsewhere}",
+            hint=f"run the command on {elsewhere}",
+        )
     if not repository.git_dir.exists():
         raise BadRequest(
             f"the repository of run {run} is not there any more: {repository.folder}",

@@ -52,7 +52,11 @@ class Artifacts:
 
     async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
         """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
-        from corral.attempt.repositories import repository_of, require  # noqa: PLC0415 -- reading commands start without asyncio
+        from corral.attempt.repositories import (  # noqa: PLC0415 -- reading commands start without asyncio
+            other_machines,
+            repository_of,
+            require,
+        )
         from corral.model.merge import MergeRequest  # noqa: PLC0415
 
         store, run = self._store, self._show(name)
@@ -66,7 +70,7 @@ class Artifacts:
             commit = await self._merges.candidate(MergeRequest(run=run.run)) or commit
         if commit is not None:
             repository = repository_of(plan, self._context.home)
-            await require(repository, run.run, [commit])
+            await require(repository, run.run, [commit], elsewhere=other_machines(self._context.store, plan.git_dir))
             await repository.patch(base, commit, sink)
 
     async def change(self, looked: ChangeSelection) -> AttemptChange | None:

@@ -14,6 +14,7 @@ from corral.model.events import Listener
 from corral.model.server import ServerRecord
 from corral.store.interface import Store
 from corral.store.opening import open_store
+from corral.store.records import engine_place
 from corral.world import process_identity
 
 Say = Callable[[str], None]
@@ -27,6 +28,11 @@ class Context:
         self.home = home or paths.home()
         self.owner = process_identity.own_name()
         self._store: Store | None = None
+
+    @property
+    def place(self) -> str:
+        """Its machine and state folder: one server for each."""
+        return engine_place(self.owner, self.home)
 
     @property
     def store(self) -> Store:

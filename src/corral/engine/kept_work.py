@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct, structs
 
 from corral.attempt import artifacts, repositories
-from corral.attempt.repositories import repository_of, require
+from corral.attempt.repositories import other_machines, repository_of, require
 from corral.config import loader
 from corral.config.paths import is_folder
 from corral.engine import client_servers, verify
@@ -353,7 +353,7 @@ async def checkpoint(store: Store, name: str, label: str) -> list[Checkpoint]:
         raise BadRequest(f"`{label[:80]}` cannot name a checkpoint", hint="a-z, 0-9, . _ -; a letter first")
     run = store.run(store.find(name))
     repository = repository_of(run.plan, store.folder)
-    await require(repository, run.id, [])
+    await require(repository, run.id, [], elsewhere=other_machines(store, str(repository.git_dir)))
     records = store.attempts(run.id)
     taken = await hidden_refs.list_snapshots(repository, [f"{CHECKPOINTS}/{each.attempt.id}" for each in records])
     if any(each.at == label for each in taken):
@@ -373,7 +373,7 @@ async def list_checkpoints(store: Store, name: str) -> list[Checkpoint]:
     """Return the named states of a run, by attempt: those of the user, then those that Corral made by itself."""
     run = store.run(store.find(name))
     repository = repository_of(run.plan, store.folder)
-    await require(repository, run.id, [])
+    await require(repository, run.id, [], elsewhere=other_machines(store, str(repository.git_dir)))
     prefixes = [f"{CHECKPOINTS}/{each.attempt.id}" for each in store.attempts(run.id)]
     found = await hidden_refs.list_snapshots(repository, prefixes) if prefixes else []
     named = [Checkpoint(each.at, each.ref.split("/")[3], each.commit) for each in found]
@@ -450,7 +450,7 @@ async def find_snapshots(store: Store, name: str) -> tuple[Repository, str, list
         wanted = f"{run}-{name.rpartition('-')[2]}"
         name = wanted if wanted in attempts and "-" in name else attempts[-1] if attempts else name
     repository = repository_of(store.run(run).plan, store.folder)
-    await require(repository, run, [])
+    await require(repository, run, [], elsewhere=other_machines(store, str(repository.git_dir)))
     ends = [names.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
     timed = await _readable_snapshots(repository, [f"{CHECKPOINTS}/{name}", f"refs/corral/snapshots/{name}"])
     collected = await _readable_snapshots(repository, ends)

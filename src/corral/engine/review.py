@@ -10,7 +10,7 @@ from msgspec import structs
 
 from corral import amounts
 from corral.attempt import conversations
-from corral.attempt.repositories import load_trusted_settings, repository_of, require
+from corral.attempt.repositories import load_trusted_settings, other_machines, repository_of, require
 from corral.engine.context import Context
 from corral.engine.views import run_document
 from corral.machines.resolved_agent import interactive_command, resolve_agent
@@ -142,7 +142,8 @@ class Review:
         if not chosen.machine:
             settings = load_trusted_settings(Path(plan.repo), self._context.home, trust=False)
             resolve_agent(chosen.agent, settings, chosen.account)  # one that is gone is refused before anything starts
-        await require(repository_of(plan, self._context.home), run.run, [chosen.commit or ""])
+        elsewhere = other_machines(self._context.store, plan.git_dir)
+        await require(repository_of(plan, self._context.home), run.run, [chosen.commit or ""], elsewhere=elsewhere)
         return self._store_revision(run, node, list(records.values()), revised, (message, comments, by))
 
     async def begin_by_hand(self, name: str, attempt: str | None, by: str) -> AttemptRecord:
@@ -158,7 +159,8 @@ class Review:
         resolved = resolve_agent(chosen.agent, settings, chosen.account)
         resolved.resolve(interactive_command(resolved, AgentTask(prompt="", workspace="", home="", model=chosen.model)))
         if chosen.commit:
-            await require(repository_of(plan, self._context.home), run.run, [chosen.commit])
+            elsewhere = other_machines(self._context.store, plan.git_dir)
+            await require(repository_of(plan, self._context.home), run.run, [chosen.commit], elsewhere=elsewhere)
         return self._store_revision(run, node, list(records.values()), records[chosen.id], ("", (), by))
 
     def _store_revision(

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from corral.attempt.proof.verdict import add_receipt_note
-from corral.attempt.repositories import repository_of, require
+from corral.attempt.repositories import other_machines, repository_of, require
 from corral.machines.host import Host
 from corral.model import Attempt, AttemptRecord, Receipt, RunPlan
 from corral.model.evidence import Proof, unchecked_evidence
@@ -39,7 +39,7 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
     """Look whether every receipt of a run still holds; a run without one proves nothing."""
     plan = store.run(run).plan
     repository = repository_of(plan, store.folder)
-    await require(repository, run, [])
+    await require(repository, run, [], elsewhere=other_machines(store, str(repository.git_dir)))
     await finish_clean_up(plan, store.folder, store.attempts(run))
     found: list[ReceiptVerification] = []
     for record in store.attempts(run):

@@ -40,6 +40,8 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
     place: float
     by: str
     at: float
+    git_dir: str = ""  #: of its repository, on the machine where it was made
+    waits: str = ""  #: why no server takes it up, if that is known
 
 
 class Ticket(Struct, frozen=True, kw_only=True):

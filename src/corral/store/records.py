@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -47,6 +48,16 @@ class RunLine(Struct, frozen=True, kw_only=True):
     owner: str | None
     lease_until: float
     answered: bool = False  #: it was left waiting for an answer, and has it by now
+
+
+def engine_place(owner: str, home: Path) -> str:
+    """Return the machine and state folder of an engine: one serves each, and their repositories are noted by it."""
+    return f"{machine_of(owner)}:{home}"
+
+
+def machine_of(name: str) -> str:
+    """Return the machine in the name of a process, or in an engine's place."""
+    return name.partition("/")[0].partition(":")[0]
 
 
 def lease_left(until: float, now: float) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, structs
 
 from corral import amounts
-from corral.attempt.repositories import repository_of, require
+from corral.attempt.repositories import other_machines, repository_of, require
 from corral.engine.context import Context, Driver, LocalRuns, Say
 from corral.engine.merge import open_conflicts
 from corral.engine.merge.apply import BranchMover
@@ -232,7 +232,7 @@ async def undo_merges(store: Store, run: str | None, folder: Path, say: Say) -> 
     """Take back the last merge of a run, or the last of the repository that `folder` is in."""
     record = _last_of_run(store, run) if run else await _last_here(store, folder)
     repository = repository_of(store.run(record.run).plan, store.folder)
-    await require(repository, record.run, [])
+    await require(repository, record.run, [], elsewhere=other_machines(store, str(repository.git_dir)))
     lander = BranchMover(store, repository, say)
     async with lander.alone():
         await lander.recover()

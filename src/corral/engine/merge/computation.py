@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.repositories import require
+from corral.attempt.repositories import other_machines, require
 from corral.engine.merge import overlap, pick_files
 from corral.engine.merge.open_conflicts import ConflictChoices, OpenConflicts
 from corral.model import Attempt, NodeState, Run, RunPlan
@@ -49,6 +49,7 @@ class MergeComputation:
         self.store, self.run, self.repository = store, run, repository
         self.plan: RunPlan = store.run(run.run).plan
         self.waiting = OpenConflicts(store, run.run)
+        self._elsewhere = other_machines(store, self.plan.git_dir)
         self._made: tuple[MergeRequest, ConflictChoices] | None = None
 
     def choices(self, request: MergeRequest) -> ConflictChoices:
@@ -143,7 +144,7 @@ class MergeComputation:
             taken = await pick_files.combine_picks(self.repository, self.run, self.plan.base, request.take)
             return self._candidate(taken.pairs, taken.commit)
         if request.heads:
-            await require(self.repository, self.run.run, request.heads)
+            await require(self.repository, self.run.run, request.heads, elsewhere=self._elsewhere)
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combine(request, request.heads, message)
             between = rules.nodes_of(self.run, made.between)
@@ -152,7 +153,7 @@ class MergeComputation:
             )
         pairs = rules.attempts_to_merge(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
-        await require(self.repository, self.run.run, commits)
+        await require(self.repository, self.run.run, commits, elsewhere=self._elsewhere)
         message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
         combined = await self._combine(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]

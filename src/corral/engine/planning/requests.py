@@ -61,6 +61,7 @@ class Requests:
                 say(note)
             with self._context.store.transaction():
                 self._context.store.add_run(_record(run, submission.plan, self._context.owner))
+                self._note_repository(submission.plan)
                 _add_callback(self._context.store, run, request)
         return run
 
@@ -74,10 +75,16 @@ class Requests:
             for note in submission.notes:
                 say(note)
             plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-            made = _enqueue(self._context.store, _record(run, plan, None), ticket, request)
+            with self._context.store.transaction():
+                made = _enqueue(self._context.store, _record(run, plan, None), ticket, request)
+                self._note_repository(plan)
         if made != run:  # the same was asked for at the same time
             await _unpin(submission.plan, self._context.home, run)
         return made
+
+    def _note_repository(self, plan: RunPlan) -> None:
+        """Let engines on other machines know who has the repository of a run."""
+        self._context.store.repositories.note(plan.git_dir, self._context.place, time.time())
 
     @contextlib.asynccontextmanager
     async def _pin_base(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[RunSubmission]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from corral.engine.views.run_status import waits_for_machine
 from corral.model.errors import BadRequest
 from corral.model.server import QueuedRun, QueueState
 from corral.store.interface import Store
@@ -20,8 +25,16 @@ class RunQueue:
             held=self.is_held,
             concurrency=self.concurrency,
             count=self._store.queue.count(),
-            waiting=tuple(self._store.queue.waiting(most)),
+            waiting=tuple(self._with_reasons(self._store.queue.waiting(most))),
         )
+
+    def _with_reasons(self, waiting: Sequence[QueuedRun]) -> Iterator[QueuedRun]:
+        """Say of runs whose repository no server has who has it."""
+        words: dict[str, str] = {}
+        for each in waiting:
+            if each.git_dir not in words:
+                words[each.git_dir] = waits_for_machine(self._store, each.git_dir)
+            yield structs.replace(each, waits=words[each.git_dir])
 
     def next(self, most: int) -> list[QueuedRun]:
         return self._store.queue.waiting(most)

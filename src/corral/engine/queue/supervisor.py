@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -16,6 +14,7 @@ from corral.engine import kept_work
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Vet
 from corral.engine.inbox import expiry
+from corral.engine.queue.repository_check import RepositoryCheck
 from corral.engine.queue.run_queue import RunQueue
 from corral.engine.queue.schedules import Schedules
 from corral.engine.queue.triggers import Triggers
@@ -50,6 +49,7 @@ class RunSupervisor:
 
     def __init__(self, context: Context, rooms: Rooms, listen: Listener, vet: Vet, *, resume: bool = True) -> None:
         self._context, self._rooms, self._listen, self._vet, self._resume = context, rooms, listen, vet, resume
+        self._repositories = RepositoryCheck(context)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._left: list[str] = []  #: runs to continue, before anything new
         self._given_up: set[str] = set()  #: what failed here once is left to a user
@@ -70,8 +70,7 @@ class RunSupervisor:
 
     def claim(self, address: str) -> None:
         """Say that this process serves the store; of one state folder only one does."""
-        place = f"{self._context.owner.partition('/')[0]}:{self._context.home}"
-        mine = ServerRecord(owner=self._context.owner, place=place, address=address, resumes=self._resume)
+        mine = ServerRecord(owner=self._context.owner, place=self._context.place, address=address, resumes=self._resume)
         if other := self._context.store.queue.serve(mine, time.time()):
             raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
         self._address = address
@@ -105,10 +104,11 @@ class RunSupervisor:
                 self._left = self._orphans()
             while True:
                 await self._look()
-                self._take_up()
+                await self._take_up()
                 await bell.listen(LOOK_SECONDS)
         finally:
             bell.close()
+            await self._repositories.close()
             tasks = [*self._tasks.values(), *((self._cleaning,) if self._cleaning else ())]
             for task in tasks:
                 task.cancel()
@@ -132,7 +132,7 @@ class RunSupervisor:
         if self._resume:
             self._left += [
                 run
-                for run in (*self._answered_runs(), *self._runs_with_quota(now), *self._left_behind(now))
+                for run in (*self._answered_runs(), *self._runs_with_quota(now), *await self._left_behind(now))
                 if run not in self._left
             ]
 
@@ -162,27 +162,27 @@ class RunSupervisor:
         lineage = store.lineage
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
-    def _left_behind(self, now: float) -> list[str]:
+    async def _left_behind(self, now: float) -> list[str]:
         """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
         store, lineage = self._context.store, self._context.store.lineage
         silent: dict[str, tuple[str | None, float]] = {}
         for run, status, owner in store.pages.owned_runs():
             if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
-            if run_status.is_lost(status, owner) or self._has_hung(run, status, owner, now):
+            if run_status.is_lost(status, owner) or await self._has_hung(run, status, owner, now):
                 before, since = self._silent.get(run, (owner, time.monotonic()))
                 silent[run] = (owner, since if before == owner else time.monotonic())
         self._silent = silent
         long = [run for run, (_, since) in silent.items() if time.monotonic() - since >= CALM_SECONDS]
         return [run for run in long if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
-    def _has_hung(self, run: str, status: Status, owner: str | None, now: float) -> bool:
+    async def _has_hung(self, run: str, status: Status, owner: str | None, now: float) -> bool:
         """Tell whether the owner of a run is silent; of one on another machine, if its repository is here, too."""
         if status not in run_status.ACTIVE_STATUSES or owner is None:
             return False
         record = self._context.store.run(run)
         return run_status.is_stuck(record, now) and (
-            process_identity.is_alive(owner) is not None or Path(record.plan.git_dir).exists()
+            process_identity.is_alive(owner) is not None or await self._repositories.can_drive(run)
         )
 
     def _answered_runs(self) -> list[str]:
@@ -205,7 +205,7 @@ class RunSupervisor:
     def _free(self, run: str) -> bool:
         return run not in self._tasks and run not in self._given_up
 
-    def _take_up(self) -> None:
+    async def _take_up(self) -> None:
         queue = self._rooms.queue
         for run in [run for run, task in self._tasks.items() if task.done()]:
             del self._tasks[run]
@@ -213,18 +213,24 @@ class RunSupervisor:
         if free <= 0 or queue.is_held or self._rooms.money.halted_by():
             return
         chosen, self._left = self._left[:free], self._left[free:]
-        chosen += self._next_runs(free - len(chosen)) if free > len(chosen) else []
+        chosen += await self._next_runs(free - len(chosen)) if free > len(chosen) else []
         for run in chosen:
             if self._free(run):
                 self._tasks[run] = asyncio.create_task(self._resume_run(run))
 
-    def _next_runs(self, most: int) -> list[str]:
-        """Return what is next in the queue; where other engines serve, only what has its repository on this machine."""
-        store, queue = self._context.store, self._rooms.queue
-        if not queue.next(1) or len(store.queue.servers(time.time())) <= 1:
-            return [each.run for each in queue.next(most)]
-        here = (each.run for each in queue.next(MOST_QUEUED) if Path(store.run(each.run).plan.git_dir).exists())
-        return list(itertools.islice(here, most))
+    async def _next_runs(self, most: int) -> list[str]:
+        """Return what is next in the queue, of the runs whose repository this engine has or can complete."""
+        found: list[str] = []
+        for looked in (most, MOST_QUEUED):
+            waiting = self._rooms.queue.next(looked)
+            for each in waiting:
+                if each.run not in found and self._free(each.run) and await self._repositories.can_drive(each.run):
+                    found.append(each.run)
+                if len(found) == most:
+                    return found
+            if len(waiting) < looked:
+                break
+        return found
 
     def _is_elsewhere(self, run: str) -> bool:
         """Tell whether another engine has a run at present."""

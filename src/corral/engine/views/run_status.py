@@ -92,7 +92,10 @@ def run_status(
         if node.id in gates:
             node.reason = f"answered: {gates[node.id]}"
     waits = None if is_lost(record.status, record.owner, record.lease_until) else _mark_unstarted(nodes, records)
-    return status, asks or _reason(store, record, gates) or waits
+    reason = _reason(store, record, gates)
+    if (record.status, record.owner) == ("queued", None):
+        reason = waits_for_machine(store, record.plan.git_dir) or reason
+    return status, asks or reason or waits
 
 
 def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
@@ -103,6 +106,15 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
     if record.status in ACTIVE_STATUSES and is_stuck(record, time.time()):
         return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
     return _stored_reason(record)
+
+
+def waits_for_machine(store: Store, git_dir: str) -> str:
+    """Say who has a repository that no server has; empty: one has it, there is no server, or nobody knows."""
+    places, servers = store.repositories.places(git_dir), store.queue.servers(time.time())
+    if not places or not servers or any(each.place in places for each in servers):
+        return ""
+    machines = " or ".join(dict.fromkeys(records.machine_of(place) for place in places))
+    return f"waits for a server on {machines}, which has its repository: corral serve there"
 
 
 def _stored_reason(run: RunRecord | RunLine) -> str | None:

@@ -66,7 +66,7 @@ def _show(state: QueueState, *, as_json: bool) -> None:
     if not state.waiting:
         click.echo("nothing waits in the queue", err=True)
     else:
-        rows = [(each.run, str(each.priority), text.age(each.at), each.by) for each in state.waiting]
-        click.echo("\n".join(text.table(("RUN", "PRIORITY", "AGE", "BY"), rows)))
+        rows = [(each.run, str(each.priority), text.age(each.at), each.by, each.waits) for each in state.waiting]
+        click.echo("\n".join(text.table(("RUN", "PRIORITY", "AGE", "BY", ""), rows)))
     if state.held:
         click.echo("the queue is held: corral queue go", err=True)

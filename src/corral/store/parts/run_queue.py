@@ -1,4 +1,4 @@
-"""The queue of runs that nobody has taken up yet, slots of attempts, and the server's own values."""
+"""The queue of runs that nobody has taken up yet, who can take them up, slots of attempts, and values of the server."""
 
 from __future__ import annotations
 
@@ -123,7 +123,36 @@ class RunQueue:
 
 
 def _waiting(row: Row) -> QueuedRun:
-    return QueuedRun(run=row["run"], priority=row["priority"], place=row["place"], by=row["by"], at=row["at"])
+    return QueuedRun(
+        run=row["run"],
+        priority=row["priority"],
+        place=row["place"],
+        by=row["by"],
+        at=row["at"],
+        git_dir=row["git_dir"],
+    )
+
+
+class Repositories:
+    """Which machines have which repository, each by its path there."""
+
+    def __init__(self, store: Database) -> None:
+        self._store = store
+
+    def note(self, git_dir: str, place: str, at: float) -> None:
+        """Remember that a machine has a repository."""
+        if place not in self.places(git_dir):
+            with self._store.transaction():
+                self._store.do("note_repository", git_dir=git_dir, place=place, at=at)
+
+    def places(self, git_dir: str) -> list[str]:
+        """Return the machines that are known to have a repository, each with its state folder."""
+        return [row["place"] for row in self._store.rows("repository_places", git_dir=git_dir)]
+
+    def forget(self, git_dir: str, place: str) -> None:
+        """Remember that a machine has a repository no more."""
+        with self._store.transaction():
+            self._store.do("forget_repository", git_dir=git_dir, place=place)
 
 
 class Slots:

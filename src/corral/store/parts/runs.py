@@ -17,7 +17,7 @@ from corral.store.parts.inbox import Inbox
 from corral.store.parts.ledger import Ledger
 from corral.store.parts.merges import ForgeRecords, Merges, Review
 from corral.store.parts.pages import Pages
-from corral.store.parts.run_queue import RunQueue, Slots
+from corral.store.parts.run_queue import Repositories, RunQueue, Slots
 from corral.store.parts.server import AccessTokens, Automation
 from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine, run_seconds
 from corral.store.sql import Database
@@ -44,6 +44,10 @@ class Runs(Database):
     @property
     def queue(self) -> RunQueue:
         return RunQueue(self)
+
+    @property
+    def repositories(self) -> Repositories:
+        return Repositories(self)
 
     @property
     def accounts(self) -> Accounts:

@@ -35,10 +35,10 @@ INSERT INTO waiting_runs (run, priority, place, by, at) VALUES (:run, :priority,
 DELETE FROM waiting_runs WHERE run = :run
 
 -- name: in_queue
-SELECT run, priority, place, by, at FROM waiting_runs WHERE run = :run
+SELECT w.run, w.priority, w.place, w.by, w.at, r.git_dir FROM waiting_runs w JOIN runs r ON r.id = w.run WHERE w.run = :run
 
 -- name: waiting_runs
-SELECT w.run, w.priority, w.place, w.by, w.at FROM waiting_runs w JOIN runs r ON r.id = w.run
+SELECT w.run, w.priority, w.place, w.by, w.at, r.git_dir FROM waiting_runs w JOIN runs r ON r.id = w.run
 WHERE r.status = 'queued' ORDER BY w.priority DESC, w.place, w.run LIMIT :most
 
 -- name: count_waiting

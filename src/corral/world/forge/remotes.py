@@ -1,4 +1,4 @@
-"""Remotes of a repository: which forge they are on, where its web pages are, and pushes to them in the user's name."""
+"""Remotes of a repository: which forge they are on, where its web pages are; pushes and fetches in the user's name."""
 
 from __future__ import annotations
 
@@ -149,6 +149,19 @@ async def push(  # noqa: PLR0913 -- what a push needs
         f"git push to {remote} failed: {said}",
         hint=f"try it by hand: git push {remote} {branch}; if you may not, {FORK}",
     )
+
+
+async def fetch(repository: Repository, commit: str) -> None:
+    """Fetch a commit from the remote; no ref is written."""
+    remote, _ = await push_remote(repository)
+    words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=")
+    argv = ["git", "-c", "core.hooksPath=/dev/null", *words, remote, commit]
+    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    start = ProcessStart(argv=argv, env=env, cwd=str(repository.folder), owner=repository.owner)
+    ended = await process.run(start, timeout=SECONDS)
+    if ended.code:
+        said = " ".join(_without_secrets(ended.err.decode(errors="replace"), None).strip()[-MOST_WORDS:].split())
+        raise BadRequest(f"git fetch {remote} {commit[:12]} failed: {said}", hint=f"try it by hand: git fetch {remote}")
 
 
 class ForeignCommits(BadRequest):
