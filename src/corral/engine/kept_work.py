@@ -89,7 +89,15 @@ async def clean(
     """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month.
 
     With `merged_only`, attempts stay as they are whose work no branch has, and hidden refs whose month is over.
+    One process cleans at a time, over all machines of a store: they may share repositories.
     """
+    async with contextlib.nullcontext() if dry else store.lock("clean"):
+        return await _clean(store, limits, dry=dry, merged_only=merged_only, report=report)
+
+
+async def _clean(
+    store: Store, limits: CleaningLimits, *, dry: bool, merged_only: bool, report: Callable[[int, int], None]
+) -> list[CleanedAttempt]:
     records = {line.run: store.run(line.run) for line in store.list_runs() if line.status not in NOT_OVER}
     attempts = {run: store.attempts(run) for run in records}
     if not dry:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
@@ -54,6 +55,25 @@ class Database(ABC):
     @abstractmethod
     def visible_transaction(self) -> AbstractContextManager[None]:
         """Do the same, for others to see; it is on the disk when the next transaction is, and never after it."""
+
+    @contextlib.asynccontextmanager
+    async def lock(
+        self, name: str, *, say: locks.Say | None = None, holder_seconds: float = 0.0
+    ) -> AsyncGenerator[int, None]:
+        """Hold a lock by its name, of all processes of this store on every machine; it is gone when its holder dies.
+
+        Yield the descriptor of its file here, as `hold_lock` does.
+        """
+        file = self.folder / "locks" / name
+        async with (
+            locks.hold_lock(file, say=say, holder_seconds=holder_seconds) as descriptor,
+            self.lock_on_server(name, say or locks.log.warning, holder_seconds or locks.HOLDER_SECONDS),
+        ):
+            yield descriptor
+
+    @abstractmethod
+    def lock_on_server(self, name: str, say: locks.Say, holder_seconds: float) -> AbstractAsyncContextManager[None]:
+        """Keep other machines out too."""
 
     @abstractmethod
     def rows(self, name: str, /, **values: object) -> Sequence[Row]:

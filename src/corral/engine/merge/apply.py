@@ -19,7 +19,6 @@ from corral.store.interface import Store
 from corral.world.git import incoming_objects, merge_commits, move_branch
 from corral.world.git.move_branch import Checkout, UnfinishedMove
 from corral.world.git.repository import Repository
-from corral.world.locks import hold_lock
 
 MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its checks run while it holds the lock
 CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --autostash"
@@ -33,9 +32,9 @@ class BranchMover:
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
-        """Hold the merge lock of the repository: one merge at a time, over all processes."""
-        file = self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}"
-        async with hold_lock(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
+        """Hold the merge lock of the repository: one merge at a time, over all processes and machines."""
+        name = f"merge-{_name(self.repository.git_dir)}"
+        async with self.store.lock(name, say=self.say, holder_seconds=MERGE_SECONDS) as held:
             self.repository.keeps = (held,)
             try:
                 with incoming_objects.stage(self.repository):

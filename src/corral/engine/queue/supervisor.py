@@ -14,8 +14,7 @@ from corral.engine import kept_work
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Vet
 from corral.engine.inbox import expiry
-from corral.engine.queue.repository_check import RepositoryCheck
-from corral.engine.queue.run_queue import RunQueue
+from corral.engine.queue.run_queue import RepositoryCheck, RunQueue
 from corral.engine.queue.schedules import Schedules
 from corral.engine.queue.triggers import Triggers
 from corral.engine.views import run_status

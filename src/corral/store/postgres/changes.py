@@ -1,17 +1,31 @@
-"""Wakes when any process has written to a store in PostgreSQL."""
+"""What the machines of a store in PostgreSQL share beside its tables: news of what was written, and locks by name."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, cast
 
 import psycopg
 
+from corral.world.locks import SAY_SECONDS, LockHeld
+
 LOOK_SECONDS = 0.5  #: how often to look while the server is away
-Connect = Callable[[], "psycopg.Connection[dict[str, Any]]"]
+TRY_SECONDS = 0.1  #: how often to try to have a lock
+LEASE_SECONDS = 60  #: a holder that says nothing for so long, because it hangs or its machine is gone, loses the lock
+RENEW_SECONDS = 10.0
+Connection = psycopg.Connection[dict[str, Any]]
+Connect = Callable[[], Connection]
+
+TRY = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0)) AS mine"
+HOLDER = """
+SELECT a.application_name AS name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+  AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(%s, 0)
+"""
 
 
 class Listener:
@@ -129,3 +143,59 @@ class ChangeWatch:
                 self._listener.end_reading(descriptor)
                 self._waiter = None
         self._woken = False
+
+
+# --- locks by name, each held by a connection of its own
+
+
+@contextlib.asynccontextmanager
+async def hold_lock(
+    connect: Connect, name: str, say: Callable[[str], None], holder_seconds: float
+) -> AsyncGenerator[None, None]:
+    """Wait for a lock, at most so long for one holder, and hold it; the server frees it when the connection ends."""
+    import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+    connection = connect()
+    renewal: asyncio.Task[None] | None = None
+    try:
+        words = f"corral on {os.uname().nodename}, process {os.getpid()}"
+        limit = f"{LEASE_SECONDS}s" if connection.info.server_version >= 140000 else "0"
+        connection.execute("SELECT set_config('application_name', %s, false)", [words])
+        if limit != "0":
+            connection.execute("SELECT set_config('idle_session_timeout', %s, false)", [limit])
+        await _wait(connection, name, say, holder_seconds)
+        renewal = asyncio.create_task(_renew(connection))
+        yield
+    finally:
+        if renewal:
+            renewal.cancel()
+        connection.close()
+
+
+async def _wait(connection: Connection, name: str, say: Callable[[str], None], most_seconds: float) -> None:
+    import asyncio  # noqa: PLC0415
+
+    began, said, before = time.monotonic(), False, ""
+    while not cast("dict[str, bool]", connection.execute(TRY, [name]).fetchone())["mine"]:
+        row = connection.execute(HOLDER, [name]).fetchone()
+        holder = str(row["name"]) if row else ""
+        if holder and holder != before:  # another one has it
+            began, said, before = time.monotonic(), False, holder
+        waited = time.monotonic() - began
+        words = f"{before or 'another machine'}, which holds the lock {name.partition(' ')[2]}"
+        if waited >= SAY_SECONDS and not said:
+            said = True
+            say(f"waiting for {words}")
+        if waited >= most_seconds:
+            raise LockHeld(f"waited {most_seconds:.0f} s for {words}", hint="if it hangs, end it there; then try again")
+        await asyncio.sleep(TRY_SECONDS)
+
+
+async def _renew(connection: Connection) -> None:
+    """Let the server know that the holder is alive; one that cannot has lost the lock."""
+    import asyncio  # noqa: PLC0415
+
+    with contextlib.suppress(psycopg.Error):
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            connection.execute("SELECT 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from psycopg.rows import dict_row, tuple_row
 from corral.model.errors import ReadOnlyStore, RefusedStore, StoreTrouble
 from corral.store.parts.runs import Runs
 from corral.store.postgres import schema
-from corral.store.postgres.changes import ChangeWatch, Listener
+from corral.store.postgres.changes import ChangeWatch, Listener, hold_lock
 from corral.store.records import StoreReport
 from corral.store.sql import Database, Noted, list_items, private_folders, with_items
 from corral.world import locks
@@ -146,6 +146,15 @@ class PostgresDatabase(Database):
             if status != "in progress" or time.monotonic() > until:
                 return status == "committed"
             time.sleep(PAUSE_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def lock_on_server(self, name: str, say: locks.Say, holder_seconds: float) -> AsyncGenerator[None, None]:
+        key = f"{self._session.lock} {name}"
+        async with contextlib.AsyncExitStack() as stack:
+            with translate_errors(self.where):
+                held = hold_lock(lambda: connect(self._url), key, say, holder_seconds)
+                await stack.enter_async_context(held)
+            yield
 
     def _is_lost(self) -> bool:
         return self._db.closed or self._db.broken
