@@ -14,6 +14,8 @@ from tests.rig.repository import Repo
 from tests.rig.server import serving, waits_for
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
+
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:

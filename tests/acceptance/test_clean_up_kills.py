@@ -9,6 +9,8 @@ from tests.rig.command import Corral
 from tests.rig.mounts import in_private_mounts
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.both_stores
+
 #: Kills who starts it as soon as a receipt is to be noted: by then the end of the attempt is stored.
 KILLING_GIT = """#!/bin/sh
 case " $* " in *" notes --ref="*" add "*) kill -9 $PPID; exit 1;; esac

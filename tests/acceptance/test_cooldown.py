@@ -1,7 +1,11 @@
 """A quota that one run finds used up holds back every other run of that agent, until it is back or a person says so."""
 
+import pytest
+
 from corral.testing import ScriptedModel, Turn
 from tests.rig.command import Corral
+
+pytestmark = pytest.mark.both_stores
 
 
 def test_a_limit_that_one_run_meets_holds_back_the_next(corral: Corral) -> None:

@@ -1,8 +1,6 @@
 """Finding runs again: names, labels, `corral rename` and the filters of lists, alike on every way in."""
 
 import asyncio
-import contextlib
-import sqlite3
 from typing import Any
 
 import pytest
@@ -12,6 +10,8 @@ from tests.rig.command import Corral
 from tests.rig.mcp import connected
 from tests.rig.repository import Repo
 from tests.rig.server import serving
+
+pytestmark = pytest.mark.both_stores
 
 
 @pytest.fixture
@@ -45,8 +45,7 @@ def test_runs_are_found_by_their_labels_status_repository_agent_time_and_merge(c
     assert corral("show", first["run"]).out.splitlines()[0].split() == ["done", first["run"], "first"]
     assert corral("merge", first["run"]).code == 0
     assert ids(corral, "--unmerged") == ["second"]
-    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database, database:
-        database.execute("UPDATE runs SET created = created - 3 * 86400 WHERE id = ?", (first["run"],))
+    corral.stored(f"UPDATE runs SET created = created - 3 * 86400 WHERE id = '{first['run']}' RETURNING id")
     assert ids(corral, "--since", "2d") == ["third", "second"]
     assert ids(corral, "--since", "1w") == ["third", "second", "first"]
     table = corral("ls", "--label", "kind=fix").out

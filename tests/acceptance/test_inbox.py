@@ -13,6 +13,8 @@ from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
+
 AGENT = Path(__file__).parents[1] / "rig" / "acp_agent.py"
 ASKS = """
 [[step]]

@@ -3,11 +3,15 @@
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.rig.command import Corral
 from tests.rig.flows import doer
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
 from tests.rig.talkers import caller, flow, node
+
+pytestmark = pytest.mark.both_stores
 
 HEADING = "# What earlier runs learned about this repository"
 SAVES_PROMPT = 'DO: printf "%s" "$PROMPT" > prompt.txt'

@@ -2,9 +2,13 @@
 
 import signal
 
+import pytest
+
 from tests.rig.command import Corral
 from tests.rig.merging import looks, merge_state, work
 from tests.rig.waiting import until
+
+pytestmark = pytest.mark.both_stores
 
 LIMIT = {"limit.sh": "test $(cat *.txt | wc -l) -le 3\n", "a.txt": "a\n"}
 CHECK = ("--check", "sh ./limit.sh")

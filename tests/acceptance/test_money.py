@@ -19,6 +19,8 @@ from tests.rig.server import serving
 from tests.rig.suites import claude_program
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
+
 SPENDS = '[[step]]\nwrite = "x.txt"\ntext = "x"\n[[step]]\nspend = {usd}\ninput = 1000\noutput = 200\n'
 WAITS = '[[step]]\nwrite = "x.txt"\n[[step]]\nspend = 0.1\n[[step]]\nsay = "ready"\n[[step]]\nhang = 600\n'
 

@@ -11,7 +11,7 @@ from tests.rig.agents import give
 from tests.rig.command import Corral
 from tests.rig.suites import claude_program
 
-pytestmark = pytest.mark.slow  # they drive real agents
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]  # they drive real agents
 
 ACCOUNTS = """
 [accounts.work]

@@ -14,6 +14,8 @@ from tests.rig.server import serving, waits_for
 from tests.rig.suites import claude_program
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
+
 WORK = """
 [[step]]
 try = 1

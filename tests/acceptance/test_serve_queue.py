@@ -22,7 +22,7 @@ from tests.rig.repository import Repo
 from tests.rig.server import serving
 from tests.rig.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_stores]
 
 WRITES = '[[step]]\nsay = "on it"\n[[step]]\nwrite = "hello.txt"\ntext = "hello"\n'
 HANGS = '[[step]]\nsay = "started"\n[[step]]\nhang = 600\n'
@@ -155,7 +155,7 @@ def sleepers() -> list[int]:
 
 
 def test_ten_thousand_runs_are_listed_page_by_page(corral: Corral) -> None:
-    store = Store(corral.home)
+    store = corral.store()
     plan = RunPlan(
         flow=strategies.single(Task(prompt="do it"), AgentChoice("a")), repo="/r", git_dir="/r", base=None, into=None
     )

@@ -8,6 +8,8 @@ from tests.rig.repository import Repo
 from tests.rig.suites import claude_program as program
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.both_stores
+
 WAITS = "until test -e go; do sleep 0.02; done"
 
 

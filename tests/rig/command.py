@@ -10,6 +10,9 @@ from typing import IO, Any
 
 import psycopg
 
+from corral.store.parts.runs import Runs
+from corral.store.postgres.store import Store as PostgresStore
+from corral.store.sqlite.store import Store as SqliteStore
 from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Outcome, RunningCommand, TerminalUser
 from corral.testing.stage import until
 from tests.rig.preloaded import PRELOADED, ForkedProcess
@@ -146,6 +149,11 @@ class Corral(TerminalUser):
                 return connection.execute(query.encode()).fetchall()
         with contextlib.closing(sqlite3.connect(self.home / "corral.db", timeout=60)) as database:
             return database.execute(query).fetchall()
+
+    def store(self) -> Runs:
+        """Open the store behind the command, whichever kind it is."""
+        url = self.env.get("CORRAL_STORE")
+        return PostgresStore(self.home, url) if url else SqliteStore(self.home)
 
     def is_sound(self) -> bool:
         """Tell whether the store says of itself that it is whole."""
