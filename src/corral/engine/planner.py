@@ -20,7 +20,7 @@ from corral.engine.views.history import run_page_of
 from corral.model import ENCODER, Request, Run, RunPlan, Status
 from corral.model.errors import BadFlow, BadRequest, CorralError
 from corral.model.events import Listener
-from corral.model.flow import Parallelism, PlanSpec
+from corral.model.flow import Grade, Parallelism, PlanSpec
 from corral.model.server import RunFilter
 from corral.rules.flows import planned_flow, reader
 from corral.rules.flows.planning_hints import MOST_FAILURES, planning_hints
@@ -51,6 +51,8 @@ class PlanOrder(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     most: int = NODES
     parallelism: Parallelism = "balanced"
+    complexity: Grade | None = None  #: of the task, as the user sees it
+    roles: tuple[str, ...] = ()  #: that the plan is to use
     budget_usd: float | None = None  #: of the flow
     trust: bool = False
 
@@ -137,8 +139,10 @@ class Planner:
         agents = sorted({*settings.agents, *filter(None, [settings.defaults.agent])}) or ["the default one"]
         roles = tuple(sorted(briefing.role_names(repo)))
         spec = PlanSpec(most=order.most, parallelism=order.parallelism, agents=tuple(agents), roles=roles)
+        if unknown := next((name for name in order.roles if name not in roles), None):
+            raise BadRequest(f"no role is called `{unknown[:80]}`", hint=f"known: {', '.join(roles)}")
         hints = planning_hints(self._requests.track_records(None), self._failures(repo), await _file_sizes(repo))
-        return f"{planned_flow.planner_rules(spec)}\n{hints}\nThe task:\n\n{order.task}\n"
+        return f"{planned_flow.planner_rules(spec)}\n{_wishes(order)}{hints}\nThe task:\n\n{order.task}\n"
 
     def _failures(self, repo: Path) -> list[tuple[str, str]]:
         """Return the last runs in this repository that failed, by the user's own words for them."""
@@ -193,6 +197,14 @@ class Planner:
             return None, None, [f"{len(waves)} nodes come one after another; {planned_flow.MOST_DEPTH} are the most"]
         drawn = list(flow_pictures.text(plan.flow))
         return structs.replace(planned, waves=waves, graph=drawn), plan, []
+
+
+def _wishes(order: PlanOrder) -> str:
+    """Return what the user says about the plan, for its planner."""
+    lines = [f"- The user calls this task {order.complexity}."] if order.complexity else []
+    lines += [f"- The user wants these roles in the plan: {', '.join(order.roles)}."] if order.roles else []
+    lines += [f"- The budget of the flow is {amounts.usd(order.budget_usd)}."] if order.budget_usd is not None else []
+    return "".join(f"{line}\n" for line in [*lines, *([""] if lines else [])])
 
 
 async def _file_sizes(repo: Path) -> list[tuple[str, int]]:

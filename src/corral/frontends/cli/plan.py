@@ -18,7 +18,7 @@ from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import submit
 from corral.model import Run
 from corral.model.errors import BadRequest
-from corral.model.flow import Parallelism
+from corral.model.flow import Grade, Parallelism
 
 
 @click.command()
@@ -32,6 +32,8 @@ from corral.model.flow import Parallelism
     show_default=True,
     help="How much runs side by side.",
 )
+@click.option("--complexity", type=click.Choice(get_args(Grade)), help="How much the task asks for, for the planner.")
+@click.option("--role", "roles", multiple=True, metavar="NAME", help="Role that the plan is to use; repeatable.")
 @click.option(
     "--budget", "budget_usd", type=click.FloatRange(0, min_open=True), metavar="USD", help="Budget of the flow."
 )

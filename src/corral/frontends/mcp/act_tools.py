@@ -79,6 +79,8 @@ async def plan(call: ClientCall, asked: arguments.PlanArguments) -> ToolReply:
         agent=asked.agent or None,
         most=asked.most,
         parallelism=asked.parallelism,
+        complexity=asked.complexity,
+        roles=asked.roles,
         budget_usd=None if asked.max_cost is UNSET else asked.max_cost,
     )
     found = await call.engine.planner.plan(order, lambda _: None, lambda _: None, call.visitor.request)

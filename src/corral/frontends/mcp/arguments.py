@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from corral.model import Status
-from corral.model.flow import MergeStrategy, Parallelism, RunStrategy, TaskType
+from corral.model.flow import Grade, MergeStrategy, Parallelism, RunStrategy, TaskType
 from corral.model.money import Window
 from corral.model.review import Side
 from corral.model.server import AccessScope
@@ -253,6 +253,8 @@ class PlanArguments(Arguments, frozen=True):
     agent: Annotated[str, Meta(description="Agent that plans.  [default: yours]")] = ""
     most: Annotated[int, Meta(description="Most nodes.", ge=1, le=50)] = 12
     parallelism: Parallelism = "balanced"
+    complexity: Grade | None = None
+    roles: tuple[str, ...] = ()
     max_cost: Annotated[float | UnsetType, Meta(description="Maximum cost of the planned flow in USD.")] = UNSET
 
     @property
