@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from corral.engine.context import Context, Vet
 from corral.engine.follow import Follows
 from corral.engine.issue_watch import IssueWatch
+from corral.engine.merge.pull_requests import run_of_pull
 from corral.engine.queue.triggers import Occasion, TooManyStarts, Triggers
 from corral.model import OPEN
 from corral.model.errors import BadRequest, CorralError, NotFound
@@ -31,7 +32,6 @@ TROUBLE_SECONDS = 20.0
 MOST_KEPT = 500  #: of those that are over, whose deliveries are known
 MOST_WAITING = 1000
 EVERY_SECONDS, MOST_REVISIONS = 60.0, 3  #: of a pull request that a comment asks to look after
-BRANCH = "corral/merged/"
 log = logging.getLogger("corral.forge")
 
 
@@ -184,14 +184,12 @@ class ForgeCalls:
     async def _revise(self, stored: StoredCall, forge: Forge, actor: str) -> StoredCall:
         """Look after the pull request of a run from now on, if it is one of Corral's own."""
         number = int(stored.call.number)
-        source = await forge.source(number)
-        run = source.branch.removeprefix(BRANCH)
-        pull = self._store.merges.pull_request(run) if source.branch.startswith(BRANCH) else None
-        if pull is None or (pull.number, pull.repository) != (number, forge.place.path):
-            pull = None
-        if pull is None or source.repository.casefold() != (pull.source or pull.repository).casefold():
+        run = run_of_pull(self._store, number, forge.place.path, await forge.source(number))
+        if run is None:
             return structs.replace(stored, over=True, result=f"#{number} is no pull request of Corral: nothing runs")
-        self._follows.begin(run, actor, every_seconds=EVERY_SECONDS, most=MOST_REVISIONS)
+        known = self._follows.find(run)
+        most = max(MOST_REVISIONS, known[0].revisions + 1 if known else 0)  # who asks gets one more
+        self._follows.begin(run, actor, every_seconds=EVERY_SECONDS, most=most)
         return structs.replace(stored, over=True, result=f"#{number}: looked after, as {actor} asks")
 
     async def _deliver(self, stored: StoredCall, forge: Forge) -> StoredCall:

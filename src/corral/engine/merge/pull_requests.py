@@ -14,9 +14,11 @@ from corral.model.errors import BadRequest, CorralError
 from corral.model.forge import ForgeSettings, PullRequest
 from corral.model.merge import MergeRecord, MergeRequest
 from corral.rules.merge import pull_request as wording
+from corral.rules.text import names
+from corral.store.interface import Store
 from corral.world import process
 from corral.world.forge.finding import forge_at
-from corral.world.forge.forge import Forge, PullText
+from corral.world.forge.forge import Forge, PullSource, PullText
 from corral.world.forge.gitlab import push_options
 from corral.world.forge.remotes import ForgePlace, addresses, fork_of, place_of, push, push_remote
 from corral.world.process import ProcessStart
@@ -47,6 +49,15 @@ async def publish_pull_request(merger: Merger, request: MergeRequest, home: Path
     record = structs.replace(record, url=found.url)
     merger.store.merges.save(record)
     return record
+
+
+def run_of_pull(store: Store, number: int, repository: str, source: PullSource) -> str | None:
+    """Return the run whose pull request has a number; None of one that others opened, or from a fork of others."""
+    run = source.branch.removeprefix(names.merged_branch(""))
+    pull = store.merges.pull_request(run) if source.branch == names.merged_branch(run) else None
+    if pull is None or (pull.number, pull.repository) != (number, repository):
+        return None
+    return run if source.repository.casefold() == (pull.source or pull.repository).casefold() else None
 
 
 async def _publish(
