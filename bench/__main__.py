@@ -2,9 +2,9 @@
 
     python -m bench [NAME ...] [--large] [--save FILE] [--compare FILE] [--write]
 
-NAME is a part: all without one. `--large` adds the store of 1,000,000 runs. `--save` keeps the ratios as JSON,
-`--compare` shows what changed since such a file, `--write` puts the table of all parts into the docs. Exit 1: a promise
-is broken; 3: none is known to be broken, but other processes kept the machine too busy to judge all of them.
+NAME is a part: all without one. `--large` adds the stores of 1,000,000 runs, and what teams have. `--save` keeps the
+ratios as JSON, `--compare` shows what changed since such a file, `--write` puts the table of all parts into the docs.
+Exit 1: a promise is broken; 3: none is known to be broken, but other processes kept the machine too busy to judge all.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from bench import (
     serving,
     spawn,
     startup,
+    teams,
     workspaces,
 )
 from bench.measure import MOST_BUSY, Busyness, Promise, adopt_orphans, table
@@ -65,11 +66,15 @@ PARTS: dict[str, Callable[[], list[Promise]]] = {
     "programs": programs.measure,
     "peers": peers.measure,
 }
+LARGE: dict[str, Callable[[], list[Promise]]] = {
+    "large": large.measure,
+    "teams": teams.measure,
+}  #: take hours, and 20 GB
 
 
 def main() -> None:
     asked = _arguments()
-    parts = {**PARTS, **({"large": large.measure} if asked.large or "large" in asked.names else {})}
+    parts = {**PARTS, **{name: part for name, part in LARGE.items() if asked.large or name in asked.names}}
     before = json.loads(asked.compare.read_text()) if asked.compare else None
     adopt_orphans()
     promises: list[Promise] = []
@@ -86,14 +91,16 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure every promise.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*PARTS, "large"]))
-    parser.add_argument("--large", action="store_true", help="also a store of 1,000,000 runs")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*PARTS, *LARGE]))
+    parser.add_argument(
+        "--large", action="store_true", help="also stores of 1,000,000 runs, and 2,000 attempts at once"
+    )
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the ratios, as JSON")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="show what changed since these ratios")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE}")
     asked = parser.parse_args()
-    if unknown := [name for name in asked.names if name not in {*PARTS, "large"}]:
-        parser.error(f"no part is called {unknown[0]} (choose from {', '.join([*PARTS, 'large'])})")
+    if unknown := [name for name in asked.names if name not in {*PARTS, *LARGE}]:
+        parser.error(f"no part is called {unknown[0]} (choose from {', '.join([*PARTS, *LARGE])})")
     if asked.write and asked.names:
         parser.error("the table of the docs is of one run: leave out the names of parts, or --write")
     return asked

@@ -202,10 +202,15 @@ def _added(folder: Path, flow: Flow) -> Store:
     return store
 
 
+def loop_of(store: Store, run: str, owner: str) -> RunLoop:
+    """Return what drives a run whose attempts do nothing."""
+    return RunLoop(run, owner, store, lambda record, _: _Nothing(record, store), _unheard)
+
+
 def drive(folder: Path, flow: Flow) -> float:
     """Carry a flow out with nobody; return how long the loop took, without the start of the store."""
     store = _added(folder, flow)
-    driven = RunLoop("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
+    driven = loop_of(store, "run", "bench")
     started = time.perf_counter()
     asyncio.run(driven.execute())
     taken = time.perf_counter() - started

@@ -17,6 +17,7 @@ from corral.model import Attempt, Cost
 from corral.model.events import Said
 from corral.model.money import LedgerLine
 from corral.rules.text import names
+from corral.store.parts.runs import Runs
 from corral.store.sqlite.store import Store
 
 RUNS, FEW = 1_000_000, 100
@@ -64,6 +65,30 @@ def fill(folder: Path, count: int) -> None:
     """Make a store of runs that are over: one as an engine stores it, and copies of its rows under other names."""
     store_runs(folder, 1)
     store = Store(folder)
+    run = store_more(store)
+    store.close()
+    database = sqlite3.connect(folder / "corral.db", isolation_level=None)
+    database.execute("PRAGMA synchronous = OFF")
+    rows = {table: _rows(database, table) for table in TABLES}
+    for runs in names_of(count, BLOCK):
+        database.execute("BEGIN")
+        for table, (columns, found) in rows.items():
+            marks = ", ".join("?" * len(columns))
+            insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+            database.executemany(insert, copies(found, run, runs))
+        database.execute("COMMIT")
+    database.close()
+
+
+def names_of(count: int, block: int) -> Iterator[list[str]]:
+    """Name the runs of a store besides its first, so many at once."""
+    first = int(time.time() * 1000)
+    for begin in range(1, count, block):
+        yield [names.run_id(first + number, number) for number in range(begin, min(begin + block, count))]
+
+
+def store_more(store: Runs) -> str:
+    """Store money and events of the one run of a store; return the run."""
     (line,) = store.list_runs()
     attempt = Attempt(id=names.attempt_id(line.run, 1), agent="claude", status="done", cost=Cost(0.1, "reported"))
     store.ledger.reserve(
@@ -76,20 +101,8 @@ def fill(folder: Path, count: int) -> None:
     store.ledger.settle(attempt, 0.1, line.created)
     for number in range(EVENTS):
         store.note(line.run, Said(f"{number}: {WORDS}"), at=line.created, node="main", attempt=attempt.id)
-    store.close()
-    database = sqlite3.connect(folder / "corral.db", isolation_level=None)
-    database.execute("PRAGMA synchronous = OFF")
-    rows = {table: _rows(database, table) for table in TABLES}
-    first = int(time.time() * 1000)
-    for begin in range(1, count, BLOCK):
-        runs = [names.run_id(first + number, number) for number in range(begin, min(begin + BLOCK, count))]
-        database.execute("BEGIN")
-        for table, (columns, found) in rows.items():
-            marks = ", ".join("?" * len(columns))
-            insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
-            database.executemany(insert, _copies(found, line.run, runs))
-        database.execute("COMMIT")
-    database.close()
+    store.flush()
+    return line.run
 
 
 def _rows(database: sqlite3.Connection, table: str) -> tuple[list[str], list[Sequence[object]]]:
@@ -97,7 +110,7 @@ def _rows(database: sqlite3.Connection, table: str) -> tuple[list[str], list[Seq
     return columns, database.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
 
 
-def _copies(rows: Sequence[Sequence[object]], run: str, others: Sequence[str]) -> Iterator[list[object]]:
+def copies(rows: Sequence[Sequence[object]], run: str, others: Sequence[str]) -> Iterator[list[object]]:
     old = run.encode()
     for other in others:
         new = other.encode()

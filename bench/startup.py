@@ -14,6 +14,7 @@ from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
+from corral.store.parts.runs import Runs
 from corral.store.sqlite.store import Store
 
 
@@ -47,6 +48,12 @@ def measure() -> list[Promise]:
 def store_runs(folder: Path, count: int) -> None:
     """Make a store of runs that are over."""
     store = Store(folder)
+    add_runs(store, count)
+    store.close()
+
+
+def add_runs(store: Runs, count: int) -> None:
+    """Store runs that are over."""
     flow = strategies.single(Task(prompt="fix the flaky test in the login module"), AgentChoice("claude"))
     plan = RunPlan(flow=flow, repo="/repository", git_dir="/repository/.git", base="0" * 40, into="main")
     now = time.time()
@@ -58,4 +65,3 @@ def store_runs(folder: Path, count: int) -> None:
             store.save_attempt(
                 AttemptRecord(attempt=attempt, run=run, node="main", phase="over", started=now, ended=now)
             )
-    store.close()

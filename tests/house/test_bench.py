@@ -1,7 +1,11 @@
 """The bench judges nothing on a busy machine, and compares by what is measured against what."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from bench import programs
 from bench.measure import MOST_BUSY, Promise, table
@@ -40,3 +44,22 @@ def test_programs_and_memory_are_measured() -> None:
     assert start.ratio > 1
     assert look_up.ratio > 0
     assert look_up.name == "facts for a task, searched among 20"
+
+
+TINY = """
+from bench import large, teams
+teams.QUEUED, teams.ENGINES, teams.HOSTS, teams.ATTEMPTS, teams.STORED, teams.FEW, large.EVENTS = 6, 2, 2, 4, 20, 5, 2
+for each in teams.measure():
+    print(each.ratio, each.most, each.name, sep="|")
+"""
+
+
+@pytest.mark.night("it starts a database, three servers, two hosts and four agents")
+def test_what_teams_have_is_measured_at_any_size(tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", TINY], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    assert [float(most) for _, most, _ in rows] == [pytest.approx(1 / 1.3), 1.0, 2.0, 2.0, 2.0, 2.0]
+    assert all(0 < float(ratio) < 1000 for ratio, *_ in rows), rows
+    assert float(rows[1][0]) == 1.0, "all attempts are at work at one moment"
