@@ -79,7 +79,7 @@ def test_the_planner_knows_what_failed_here_and_how_large_files_are(corral: Corr
     outcome = plan(corral, repo, "--json", *wishes)
     said = corral("logs", outcome.json["runs"][0], "--prompt").out
     assert "- agent doer: 0 of " in said, said
-    assert "- The user calls this task complex.\n- The user wants these roles in the plan: reviewer.\n" in said
+    assert "- The user calls this task complex.\n- Use these roles in the plan: reviewer.\n" in said
     assert "- The budget of the flow is $2.00." in said
     assert "no role is called `nobody`" in plan(corral, repo, "--role", "nobody").err
     assert "- failed before: Move the words" in said

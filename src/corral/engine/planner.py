@@ -202,7 +202,7 @@ class Planner:
 def _wishes(order: PlanOrder) -> str:
     """Return what the user says about the plan, for its planner."""
     lines = [f"- The user calls this task {order.complexity}."] if order.complexity else []
-    lines += [f"- The user wants these roles in the plan: {', '.join(order.roles)}."] if order.roles else []
+    lines += [f"- Use these roles in the plan: {', '.join(order.roles)}."] if order.roles else []
     lines += [f"- The budget of the flow is {amounts.usd(order.budget_usd)}."] if order.budget_usd is not None else []
     return "".join(f"{line}\n" for line in [*lines, *([""] if lines else [])])
 
