@@ -133,12 +133,12 @@ async def call(name: str, request: Request, site: CurrentSite) -> Response:
     site.limiter.count_request(f"trigger {name}")
     once = next((sent[name] for name in DELIVERIES if sent.get(name)), None) or secrets.token_hex(8)
     called = occasion(once[:200], _event(sent), raw)
-    if record.forge:
-        return answer(NotStarted(trigger=name, reason=site.engine.forge_calls.take(record, called, raw)))
     if "linear-signature" in sent and is_delegation(called.payload):
         taken = site.engine.delegations.take(record, called.payload, once[:200])
         return answer(NotStarted(trigger=name, reason="taken" if taken else "known already"))
     try:
+        if record.forge:
+            return answer(NotStarted(trigger=name, reason=site.engine.forge_calls.take(record, called, raw)))
         fired = await site.engine.triggers.fire(record, called, site.vet)
     except TooManyStarts as error:
         raise RefusedRequest(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
