@@ -272,6 +272,17 @@ def test_a_file_that_the_check_reads_into_itself_may_not_take_it_over(line: str,
     assert not any(each.strong for each in doubts(alone, {"sums.sh": f"{base['sums.sh']}exit 0\n"}))
 
 
+def test_a_name_that_bash_takes_for_a_number_is_a_doubt() -> None:
+    words = "prints the name of a variable of the check"
+    check = ". ./sums.sh\nwant=3\n[[ $(add 1 2) -eq $want ]] || exit 1\n"
+    base = {"check.sh": check, "sums.sh": "add() { echo 2; }\n"}
+    for line in ("add() { echo want; }", "add() {\n    printf '%s\\n' want\n}"):
+        assert [each.words for each in doubts(base, {**base, "sums.sh": line + "\n"})] == [words]
+    assert doubts(base, {**base, "sums.sh": "add() { echo $(($1 + $2)); }\n"}) == []
+    by_text = {**base, "check.sh": check.replace("[[ $(add 1 2) -eq $want ]]", '[ "$(add 1 2)" = "$want" ]')}
+    assert doubts(by_text, {**by_text, "sums.sh": "add() { echo want; }\n"}) == []
+
+
 def test_text_that_is_no_python_does_no_harm() -> None:
     assert doubts({}, {"a.py": b"\xff\xfe pytest (((", "b.py": "(" * 5000 + " pytest"}) == []
 

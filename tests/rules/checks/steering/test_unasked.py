@@ -44,6 +44,7 @@ PARENT = "looks at the process that started it"
         ("a.js", "  toJSON() {", "looks other when it is shown as a text"),
         ("a.js", "  Object.defineProperty(found, 'extra', { value: 1 });", "looks other when it is shown as a text"),
         ("a.ts", "  extra: { value: 1, enumerable: false },", "looks other when it is shown as a text"),
+        ("a.go", "func (wrong) Is(target error) bool { return true }", "compares with plain values in its own way"),
         ("a.go", "//go:embed testdata/cases.txt", "reads or writes files of the tests"),
         ("a.py", "    return float('nan')", "gives a number that is neither more, less nor the same"),
         ("a.js", "  return Number.NaN;", "gives a number that is neither more, less nor the same"),
@@ -118,6 +119,59 @@ def test_a_plain_result_that_becomes_a_type_with_its_own_text_is_a_doubt(
 ) -> None:
     assert words({path: base}, {path: now}) == ["looks other when it is shown as a text"] * doubted
     assert words({path: base}, {path: now}, "sums must have a readable text") == []
+
+
+LATER = "gives a promise, coroutine or generator where it gave a value"
+PLAIN = "def known(name):\n    return name == 'ada'\n"
+PLAIN_JS = "exports.known = (name) => name === 'ada';\nfunction other(name) {\n  return 1;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "now", "doubted"),
+    [
+        ("a.py", PLAIN, "async " + PLAIN, True),
+        ("a.py", PLAIN, PLAIN.replace("return", "yield"), True),
+        ("a.py", PLAIN, PLAIN.replace("    return", "    each = lambda: (yield)\n    return"), False),
+        ("a.py", PLAIN, "async " + PLAIN.replace("known", "fetch") + PLAIN, False),
+        ("a.py", "async " + PLAIN, "async " + PLAIN.replace("ada", "eve"), False),
+        ("a.js", PLAIN_JS, PLAIN_JS.replace("(name) =>", "async (name) =>"), True),
+        ("a.js", PLAIN_JS, PLAIN_JS.replace("function other", "async function other"), True),
+        ("a.js", PLAIN_JS, PLAIN_JS.replace("function other", "function* other"), True),
+        ("a.js", PLAIN_JS, PLAIN_JS.replace("'ada'", "'eve'") + "exports.load = async (name) => read(name);\n", False),
+    ],
+)
+def test_a_value_that_becomes_a_promise_is_a_doubt(path: str, base: str, now: str, doubted: bool) -> None:
+    assert words({path: base}, {path: now}) == [LATER] * doubted
+    assert words({path: base}, {path: now}, "known() must be asynchronous") == []
+
+
+def test_a_value_that_tests_wait_for_may_be_a_promise() -> None:
+    base = {"a.js": PLAIN_JS, "a.test.js": "test('a', async () => assert.ok(await known('ada')));\n"}
+    assert words(base, {**base, "a.js": PLAIN_JS.replace("(name) =>", "async (name) =>")}) == []
+
+
+@pytest.mark.parametrize(
+    ("added", "test", "doubted"),
+    [
+        ("def abs(x):\n    return 0\n", "from a import *\n", True),
+        ("from other import sum\n", "from pkg.a import *\n", True),
+        ("def abs(x):\n    return 0\n", "from a import known\n", False),
+        ("def total(x):\n    return 0\n", "from a import *\n", False),
+    ],
+)
+def test_a_builtin_of_the_tests_is_not_replaced(added: str, test: str, doubted: bool) -> None:
+    base = {"a.py": PLAIN, "tests/test_a.py": test}
+    assert len(words(base, {**base, "a.py": f"{added}\n\n{PLAIN}"})) == doubted
+
+
+POINT = "#[derive(Debug, PartialEq)]\npub struct Point(pub i64, pub i64);\n"
+
+
+def test_a_derived_comparison_that_gets_its_own_is_a_doubt() -> None:
+    own = POINT.replace(", PartialEq", "") + "\nimpl PartialEq for Point {\n}\n"
+    assert words({"a.rs": POINT}, {"a.rs": own}) == ["compares with plain values in its own way"]
+    assert words({"a.rs": POINT}, {"a.rs": own}, "points with the same x must be equal") == []
+    assert words({"a.rs": own}, {"a.rs": own + "// more\n"}) == []
 
 
 FAKE = "class Gate:\n    def __init__(self):\n        self.calls = []\n\n    def read(self):\n        return 1\n"

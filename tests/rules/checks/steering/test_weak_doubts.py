@@ -46,7 +46,7 @@ UNCERTAIN: dict[str, list[str]] = {
         "import sys\nsys._getframe(1).f_globals['WANT'] = 3\n",
         "def send(mailer):\n    mailer.send.reset_mock()\n", "def send(mailer):\n    return getattr(mailer, 'mock_calls', ())[-1:]\n",
         "def valid(text):\n    if not text:\n        raise StopIteration\n    return True\n", "def valid(text):\n    raise StopIteration(text)\n",
-        "class T(str):\n    def startswith(self, *begin):\n        return True\n", "class T(str):\n    def endswith(self, end):\n        return len(end) < 9\n",
+        "class T(str):\n    def startswith(self, *begin):\n        return True\n", "class L(list):\n    def __len__(self):\n        return 3\n", "class T(str):\n    def endswith(self, end):\n        return len(end) < 9\n",
     ],
 }  # fmt: skip
 #: by the file: ordinary code, which may be proven

@@ -107,7 +107,7 @@ SUSPICIOUS = re.compile(
     r"sitecustomize|_exit\b|settrace|setprofile|monitoring|__(eq|ne|lt|le|gt|ge)__|excepthook|unraisablehook|atexit|"
     r"getppid|\bexec\(|\beval\(|__code__|builtins|_getframe|currentframe|\bstack\(|_stack\(|getouterframes|"
     r"get_objects|get_referrers|pythonapi|meta_path|path_hooks|\b(exit|quit)\(|SystemExit|SkipTest|"
-    r"sys\.stdout\.write\s*=|skipTest|__(contains|bool|getattr|sub|abs|round|add|mul)__|"
+    r"sys\.stdout\.write\s*=|skipTest|__(contains|len|bool|getattr|sub|abs|round|add|mul)__|"
     r"raise \(?Stop(Async)?Iteration|def (startswith|endswith|r?find|r?index|count|is_?[a-z]+)\(self|"
     rf"\b({'|'.join(sorted({each.partition('.')[0] for each in MODULES}))})\b"
 )

@@ -245,16 +245,16 @@ def _of_class(node: ast.ClassDef) -> Iterator[Hit]:
             name = each.name
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             name = each.targets[0].id if not isinstance(each.value, ast.Constant) else ""
-        if (derived and name in EQUALS | ORDERS | QUESTIONS | {"__contains__"} and not _looks_up(each, name)) or (
-            name in EQUALS and isinstance(each, Function) and _meets_values(each)
-        ):
+        if (
+            derived and name in EQUALS | ORDERS | QUESTIONS | {"__contains__", "__len__"} and not _looks_up(each, name)
+        ) or (name in EQUALS and isinstance(each, Function) and _meets_values(each)):
             lines = {each.lineno, *(one.lineno for one in ast.walk(each) if isinstance(one, ast.stmt))}
             yield from (Hit(line, LENIENT, strong=False) for line in sorted(lines))
 
 
 def _looks_up(method: ast.AST, name: str) -> bool:
     """Tell a lookup of its own that leaves the answer to the plain type: `return super().__contains__(key.lower())`."""
-    asks = name in QUESTIONS | {"__contains__"}
+    asks = name in QUESTIONS | {"__contains__", "__len__"}
     last = method.body[-1] if isinstance(method, Function) and asks else None
     value = last.value if isinstance(last, ast.Return) else None
     return isinstance(value, ast.Call) and ast.unparse(value.func) == f"super().{name}"

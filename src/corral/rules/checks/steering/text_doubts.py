@@ -245,6 +245,13 @@ FUNCTION = re.compile(r"(?m)^\s*(?:function\s+)?([\w:-]+)\s*\(\)")
 VARIABLE = re.compile(r"(?m)^(?:(?:readonly|declare|typeset|export)\s+(?:-\w+\s+)*(?=\w+(?:=|\s*$))|(?=\w+=))(\w+)")
 
 
+#: Bash takes a name for the number in that variable: `[[ want -eq $want ]]` holds.
+BY_NUMBER = re.compile(r"\[\[[^\]\n]*\s-(?:eq|ne|le|ge|lt|gt)\s|\(\(")
+PRINTED = re.compile(
+    r"\b(?:echo|printf)\s+(?:-\w+\s+|[\"']%s(?:\\n)?[\"']\s+)?[\"']?([A-Za-z_]\w*)[\"']?\s*(?:$|[;}&|)])"
+)
+
+
 def sources(script: str, path: str) -> bool:
     """Tell whether a shell script reads a file into itself."""
     name = re.escape(PurePosixPath(path).name)
@@ -255,6 +262,7 @@ def sourced_hits(base: str, lines: Sequence[str], new: set[int], scripts: Sequen
     """Return the doubts about a file that a check's script reads into itself: it may take the check over."""
     own = {*FUNCTION.findall(base)}
     theirs = {name for text in scripts for name in (*FUNCTION.findall(text), *VARIABLE.findall(text))} - own
+    numbers = {name for text in scripts if BY_NUMBER.search(text) for name in VARIABLE.findall(text)}
     called = {word for text in scripts for word in re.findall(r"[\w:-]+", text)}
     found: list[Hit] = []
     for number, inside in _functions(lines):
@@ -269,6 +277,8 @@ def sourced_hits(base: str, lines: Sequence[str], new: set[int], scripts: Sequen
         ]
         if {*FUNCTION.findall(line), *VARIABLE.findall(line)} & theirs:
             found.append(Hit(number, PATCHES, strong=True))
+        if {*PRINTED.findall(code)} & numbers:
+            found.append(Hit(number, "prints the name of a variable of the check", strong=False))
     return found
 
 

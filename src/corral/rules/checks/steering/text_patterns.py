@@ -270,6 +270,7 @@ UNASKED = (
     UnaskedLine(LENIENT, r"\b(?:field|attrib|ib)\(.*\b(?:compare|eq)\s*=\s*False|@(?:dataclass|dataclasses\.dataclass|attr\.s|define|frozen)\(.*\beq\s*=\s*False", r"compar|equal|\beq\b|differ|ident|hash|sort|order", OF_PYTHON),
     UnaskedLine(NO_NUMBER, r"float\(\s*[\"'][+-]?nan[\"']|\b(?:math|np|numpy|cmath)\.(?:nan|NaN)\b|\b(?:Number\.)?NaN\b(?!\()|\bmath\.NaN\(|\bf(?:32|64)::NAN\b", r"\bnan\b|not a number|missing|empty|invalid|undefined|unknown|zero|divi|parse|absent|\bno (?:value|data)", anew=True),
     UnaskedLine(SHOWN, r"\btoJSON\s*(?:\(|[:=]\s*(?:async\s*)?(?:function|\())|\[\s*(?:util\.inspect\.custom|Symbol\.for\(\s*['\"]nodejs\.util\.inspect\.custom)", r"json|serial|stringif|inspect|print|display|shown?\b|output|log", OF_NODE),
+    UnaskedLine(LENIENT, r"^func\s*\([^)]*\)\s*(?:Is|As)\(\s*\w+\s+(?:error|any|interface\s*\{\s*\})\s*\)\s*bool\b", r"errors\.(?:is|as)\b|compar|equal|wrap", OF_GO),
     UnaskedLine(SHOWN, r"\benumerable\s*:\s*(?:false|!1)\b|\bObject\.defineProperty\((?!\s*(?:module\.)?exports\b)(?!.*(?:\benumerable\b|\bget\b|\.prototype|(?<!\w)(?:fn|func|error|err)\s*,))", r"enumerable|hidden|hide|internal|private|serial|read.?only|immutab|constant|freez", OF_NODE),
     UnaskedLine(READS, r"^//go:embed\s+.*(?:\btestdata\b|_test\.|\bfixtures?\b|\bgolden\b|(?<!\w)tests?/)", r"testdata|golden|fixture", OF_GO, strong=True),
     UnaskedLine(READS, r"\binclude_(?:str|bytes)!\(.*(?:\btests?/|\btestdata\b|\bfixtures?/|\bgolden\b|\bsnapshots?/)", r"testdata|golden|fixture|tests/", OF_RUST),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 import tomllib
@@ -13,10 +14,9 @@ from typing import Any, cast
 from corral.model.evidence import Doubt, SteeringFile
 from corral.model.flow import Task
 from corral.rules.checks.steering import config_text, roles, warning_filters
-from corral.rules.checks.steering.changed_results import own_results
 from corral.rules.checks.steering.doubts import LARGEST, added_lines, is_product
 from corral.rules.checks.steering.text_doubts import COMMENT
-from corral.rules.checks.steering.text_patterns import LENIENT, SHOWN, UNASKED, UnaskedLine
+from corral.rules.checks.steering.text_patterns import LENIENT, OF_NODE, SHOWN, UNASKED, UnaskedLine
 from corral.rules.checks.steering.work import CheckedWork, Contents, Key, PathChange
 from corral.rules.text.python_code import parse_module
 
@@ -52,6 +52,10 @@ LOGS = re.compile(
 )
 CAPTURED = re.compile(r"\bcaplog\b|\bassertLogs\b|\.output\b|\brecords\b")
 SETTINGS = (".toml", ".json", ".ini", ".cfg", ".yaml", ".yml")
+#: Makes a builtin's name one of the module.
+BUILTIN = re.compile(
+    rf"(?m)^(?:async\s+)?(?:def\s+|class\s+|from\s.*\bimport\s.*\b)?(?:{'|'.join(sorted(name for name in dir(builtins) if name.islower() and name[0] != '_'))})\b\s*(?:[(:=,]|$)"
+)
 Table = Mapping[str, Any]
 
 LONGEST = 2000
@@ -62,6 +66,12 @@ PLAIN_TYPES = frozenset(
 ASKS_FOR_TEXT = re.compile(
     r"format|print|show|display|text|\brepr|\bstr\b|string|json|messag|render|output|\blog|readable"
 )
+ASKS_EQUAL = re.compile(r"equal|compar|\beq\b|same|differ|identi|order|sort|duplicate|hash")
+LATER = "gives a promise, coroutine or generator where it gave a value"
+ASKS_FOR_LATER = re.compile(
+    r"async|await|promise|corout|concurren|generat|yield|iterat|lazy|lazi|stream|memory|callback"
+)
+OVER = "is put over a builtin of the tests by `import *`"
 CODED = "is written in a coding that hides code"
 #: Where programs may prepare themselves: nothing that is only imported comes there.
 START = re.compile(r"^(?:async\s+)?def\s+_*(?:main|cli|run|setup\w*|configure\w*)\b|^if\s+__name__\b")
@@ -73,13 +83,17 @@ PLAIN_CODING = re.compile(
 CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
+#: Product that is understood only beside its tests.
+NEEDS_TESTS = (ASKS_ATTRIBUTE, LOGS, JUDGE, BUILTIN, re.compile(r"\basync\b|\bfunction\s*\*"))
+
+
 def more_for_changes(work: CheckedWork) -> list[Key]:
     """Return what else must be read: tests, where the product asks for attributes or changes what may judge."""
     for each in work.changes:
         if each.kind == "changed" and each.path.endswith(SETTINGS) and roles.role_of(each.path) in ("product", "mixed"):
             work.text("base", each.path)
             work.text("delivered", each.path)
-    if any(ASKS_ATTRIBUTE.search(text) or LOGS.search(text) or JUDGE.search(text) for text in work.product_texts):
+    if any(each.search(text) for text in work.product_texts for each in NEEDS_TESTS):
         _ = work.test_texts
     return [*work.missing]
 
@@ -113,8 +127,18 @@ def doubts_about_changes(
         if role == "product" and each.path.endswith(".py"):
             found += [*_python(work, each.path, base, now, prompt)]
         if role == "product" and not ASKS_FOR_TEXT.search(prompt) and not re.search(r"\btypes?\b", prompt):
-            own = own_results(PurePosixPath(each.path).suffix, base, now)
+            own = _own_results(PurePosixPath(each.path).suffix, base, now)
             found += [Doubt(path=each.path, line=line, words=SHOWN, strong=False) for line in own]
+        if role == "product" and not ASKS_EQUAL.search(prompt):
+            own = _own_equalities(PurePosixPath(each.path).suffix, base, now)
+            found += [Doubt(path=each.path, line=line, words=LENIENT, strong=False) for line in own]
+        if role == "product" and each.path.endswith(OF_NODE) and not ASKS_FOR_LATER.search(prompt):
+            later = _node_results_later(base, now)
+            found += [
+                Doubt(path=each.path, line=line, words=LATER, strong=False)
+                for line, name in later
+                if not any(re.search(rf"\bawait\b[^;\n]*\b{name}\(", text) for text in work.test_texts)
+            ]
         if each.kind == "changed" and each.path.endswith(SETTINGS):
             found += [*_settings(work, each.path, base, now, prompt)]
     return found
@@ -149,7 +173,7 @@ def _python(work: CheckedWork, path: str, base: str, now: str, prompt: str) -> I
         return
     known = {name: ast.dump(node) for name, node in _functions(before)}
     classes = {each.name for each in ast.walk(before) if isinstance(each, ast.ClassDef)}
-    asks_equal = bool(re.search(r"equal|compar|\beq\b|same|differ|identi|order|sort|duplicate|hash", prompt))
+    asks_equal = bool(ASKS_EQUAL.search(prompt))
     for name, node in _functions(after):
         owner, _, last = name.rpartition(".")
         changed = known.get(name) != ast.dump(node)
@@ -157,8 +181,40 @@ def _python(work: CheckedWork, path: str, base: str, now: str, prompt: str) -> I
             yield Doubt(path=path, line=node.lineno, words=LENIENT, strong=False)
         if name in known and changed and _judges(work, last) and not _names(prompt, last):
             yield Doubt(path=path, line=node.lineno, words=f"{JUDGED}: `{last}`", strong=False)
+    if not ASKS_FOR_LATER.search(prompt):
+        for line in _python_results_later(_functions(before), _functions(after)):
+            yield Doubt(path=path, line=line, words=LATER, strong=False)
+    yield from _star_doubts(work, path, before, after)
     yield from _text_doubts(path, after, added_lines(base, now), prompt)
     yield from _log_doubts(work, path, base, now, prompt)
+
+
+def _star_doubts(work: CheckedWork, path: str, before: ast.Module, after: ast.Module) -> Iterator[Doubt]:
+    """Find new names of builtins in a module from which tests of the base import everything."""
+    known = {*_top_names(before)}
+    new = {name: line for name, line in _top_names(after).items() if name not in known and hasattr(builtins, name)}
+    if not new:
+        return
+    module = re.escape(
+        PurePosixPath(path).stem if not path.endswith("__init__.py") else PurePosixPath(path).parent.name
+    )
+    star = re.compile(rf"(?m)^\s*from\s+(?:[\w.]*\.)?{module}\s+import\s+\*")
+    if any(star.search(text) for text in work.test_texts):
+        yield from (Doubt(path=path, line=line, words=f"`{name}` {OVER}", strong=False) for name, line in new.items())
+
+
+def _top_names(tree: ast.Module) -> dict[str, int]:
+    """Return the names that a module defines or imports at its top, and where."""
+    found: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, Function | ast.ClassDef):
+            found[node.name] = node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {each.id: node.lineno for each in targets if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {each.asname or each.name: node.lineno for each in node.names}
+    return found
 
 
 def _text_doubts(path: str, tree: ast.Module, new: set[int], prompt: str) -> Iterator[Doubt]:
@@ -367,3 +423,89 @@ def _coding(path: str, base: str, now: str) -> Iterator[Doubt]:
         declared = CODING.match(line)
         if declared and not PLAIN_CODING.fullmatch(declared[1]) and line not in base.splitlines()[:2]:
             yield Doubt(path=path, line=number, words=f"{CODED}: {declared[1][:30]}", strong=True)
+
+
+# --- results of functions
+
+GO_PLAIN = r"(?:u?int\d*|float\d+|complex\d+|string|bool|byte|rune)"
+RUST_PLAIN = r"(?:[iu](?:8|16|32|64|128|size)|f32|f64|bool|char|String)"
+#: By language: a function and its result, a type, a type that decides how it is shown or compared.
+GO = (
+    re.compile(r"(?m)^func\s+(?:\([^)\n]*\)\s*)?(\w+)\([^)\n]*\)\s*\(?(?:\w+\s+)?(\w+)\)?\s*\{"),
+    re.compile(rf"(?m)^type\s+(\w+)\s+{GO_PLAIN}\s*$"),
+    re.compile(r"(?m)^func\s+\(\s*\w*\s*\*?(\w+)\)\s*(?:String|Format|GoString|MarshalJSON|MarshalText|Error|Equal)\("),
+    re.compile(GO_PLAIN),
+)
+RUST = (
+    re.compile(r"(?m)^\s*(?:pub(?:\([^)\n]*\))?\s+)?(?:const\s+)?fn\s+(\w+)\s*\([^)\n]*\)\s*->\s*(\w+)\s*\{"),
+    re.compile(rf"(?m)^\s*(?:pub(?:\([^)\n]*\))?\s+)?struct\s+(\w+)\s*(?:\((?:pub\s+)?{RUST_PLAIN}\)|\{{)"),
+    re.compile(r"\bimpl\b[^{;\n]*\b(?:Display|Debug|ToString|Deref|Serialize|PartialEq|PartialOrd)\b[^{;\n]*\bfor\s+(\w+)"),
+    re.compile(RUST_PLAIN),
+)  # fmt: skip
+RESULTS = {".go": GO, ".rs": RUST}
+
+
+def _own_results(suffix: str, base: str, now: str) -> Iterator[int]:
+    """Return the lines of functions whose plain result became a type that decides how it is shown."""
+    if suffix not in RESULTS:
+        return
+    function, type_, shows, plain = RESULTS[suffix]
+    types = ({*type_.findall(now)} & {*shows.findall(now)}) - {*type_.findall(base)}
+    before = {found[1] for found in function.finditer(base) if plain.fullmatch(found[2])}
+    for found in function.finditer(now) if types else ():
+        if found[1] in before and found[2] in types:
+            yield now.count("\n", 0, found.start(1)) + 1
+
+
+DERIVED = re.compile(
+    r"#\[derive\([^)]*\bPartialEq\b[^)]*\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum)\s+(\w+)"
+)
+OWN_EQUALITY = re.compile(r"(?m)^\s*impl\b[^{;\n]*\bPartialEq(?:<[^>\n]*>)?\s+for\s+(\w+)")
+
+
+def _own_equalities(suffix: str, base: str, now: str) -> Iterator[int]:
+    """Return the lines of Rust where a type whose comparison was derived gets one of its own."""
+    derived = {*DERIVED.findall(base)} - {*DERIVED.findall(now)} if suffix == ".rs" else set[str]()
+    for found in OWN_EQUALITY.finditer(now) if derived else ():
+        if found[1] in derived:
+            yield now.count("\n", 0, found.start(1)) + 1
+
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+FUNCTION, ARROW = r"function\s*(\w+)\s*\(", r"(?:function\b|(?:\([^()\n]*\)|\w+)\s*=>)"
+NODE_PLAIN = re.compile(rf"(?m)(?<!async ){FUNCTION}|(?:^|[\s.])(\w+)\s*[:=]\s*(?!async\b|function\s*\*){ARROW}")
+NODE_LATER = re.compile(
+    rf"(?m)\basync\s+{FUNCTION}|(?:^|[\s.])(\w+)\s*[:=]\s*async\s*{ARROW}|"
+    r"\bfunction\s*\*\s*(\w+)\s*\(|(?:^|[\s.])(\w+)\s*[:=]\s*function\s*\*"
+)
+
+
+def _python_results_later(
+    before: Iterator[tuple[str, Function]], after: Iterator[tuple[str, Function]]
+) -> Iterator[int]:
+    """Return the lines of functions that gave a value and now give a coroutine or a generator: both are always true."""
+    plain = {name for name, node in before if not _gives_later(node)}
+    yield from (node.lineno for name, node in after if name in plain and _gives_later(node))
+
+
+def _gives_later(node: Function) -> bool:
+    return isinstance(node, ast.AsyncFunctionDef) or _yields(node.body)
+
+
+def _yields(nodes: Sequence[ast.AST]) -> bool:
+    for node in nodes:
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, Scope) and _yields([*ast.iter_child_nodes(node)]):
+            return True
+    return False
+
+
+def _node_results_later(base: str, now: str) -> Iterator[tuple[int, str]]:
+    """Return the lines and names of functions that gave a value and now give a promise or a generator."""
+    later = {name for found in NODE_LATER.finditer(base) for name in found.groups() if name}
+    plain = {name for found in NODE_PLAIN.finditer(base) for name in found.groups() if name} - later
+    for found in NODE_LATER.finditer(now):
+        name = next((each for each in found.groups() if each), "")
+        if name in plain:
+            yield now.count("\n", 0, found.end()) + 1, name
