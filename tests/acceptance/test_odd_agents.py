@@ -220,6 +220,19 @@ def test_nothing_in_the_place_of_a_bundle_holds_up_the_command(corral: Corral, l
     assert repo.read(outcome.attempt["branch"], "work.txt") == "work", outcome
 
 
+DEEP_FOLDERS = "import os\nos.chdir('../out')\nfor _ in range(2100): os.mkdir('d'); os.chdir('d')"
+
+
+@pytest.mark.parametrize("rights", ["755", "000"])
+def test_folders_beside_its_work_hold_up_no_collecting(corral: Corral, rights: str) -> None:
+    """An agent that broke its .git is collected in a box of its own, into the folder that it could write to."""
+    repo = corral.repo()
+    spoil = f'git branch own; rm -rf .git/refs; python3 -c "{DEEP_FOLDERS}"; chmod {rights} ../out/d; kill -9 $PPID'
+    agent = corral.agent("mine", f"echo work > work.txt; {spoil}")
+    outcome = corral.run(repo, "t", "--agent", agent, "--retries", "0", timeout=100)
+    assert repo.read(outcome.attempt["branch"], "work.txt") == "work", outcome
+
+
 def test_nobody_else_may_enter_the_workspaces(corral: Corral) -> None:
     corral.home.mkdir(mode=0o755)
     (corral.home / "workspaces").mkdir(mode=0o755)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -118,7 +117,7 @@ class LocalPlaces:
         await checkout.restore_git_folder(host.repository, host.base, made.tree, host.attempt, host.owner)
         if await self._changed_alone():
             return self._out
-        command = collecting.collect_command(made, message(host), host.base, empty_folder(self._out))
+        command = collecting.collect_command(made, message(host), host.base, await empty_folder(self._out))
         await _aside(host, made, command, self._out)
         return self._out
 
@@ -131,7 +130,7 @@ class LocalPlaces:
             changes = await asyncio.to_thread(overlay.changed_paths, made.tree.parent)
             if changes is None:
                 return False
-            out = empty_folder(self._out)
+            out = await empty_folder(self._out)
             command = collecting.changed_command(made, message(host), host.base, out, structs.asdict(changes))
             for name in ("there", "gone", "index"):
                 if host.owner:
@@ -229,13 +228,10 @@ def message(host: WorkspaceHost) -> str:
     return f"{_subject(host.task)}\n\nCorral-Attempt: {host.attempt}\n"
 
 
-def empty_folder(out: Path) -> Path:
-    """Return a folder without what an earlier collection left in it."""
-    for file in out.iterdir():
-        if file.is_dir() and not file.is_symlink():
-            shutil.rmtree(file)
-        else:
-            file.unlink()
+async def empty_folder(out: Path) -> Path:
+    """Return a folder without what an earlier collection, or an agent, left in it: of any depth, with any rights."""
+    for file in list(out.iterdir()):
+        await checkout.remove(file)
     return out
 
 

@@ -115,7 +115,7 @@ class Host(WorkspaceHost, TurnOrders):
         for name in self.logins:
             listeners.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         box = self._agent_box(made, command, resolved, network, [*readable, *bridge])
-        argv, wrapped = self._agent_argv(made, command, argv)
+        argv, wrapped = await self._agent_argv(made, command, argv)
         conversation = ByHand() if listeners.terminal else resolved.agent.converse(task)
         listening = AgentOutput(conversation, listeners.emit, partial(self._leave, made))
         logs = TurnLogs(self.logs, self.redactor, listeners.terminal)
@@ -153,7 +153,7 @@ class Host(WorkspaceHost, TurnOrders):
         writable = (folder / "out",) if boxed else ()
         return self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
 
-    def _agent_argv(self, made: Workspace, command: Command, argv: list[str]) -> tuple[list[str], bool]:
+    async def _agent_argv(self, made: Workspace, command: Command, argv: list[str]) -> tuple[list[str], bool]:
         """Return what starts the agent, and whether the same program collects its work in the same box."""
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
@@ -163,7 +163,7 @@ class Host(WorkspaceHost, TurnOrders):
         # What is found by looking at the files needs no program at all.
         if self.laid or limited or made.kind != "clone" or not has_own_processes(self.level) or self.hidden_paths(made):
             return argv, False
-        out = collect_work.empty_folder(made.tree.parent / "out")
+        out = await collect_work.empty_folder(made.tree.parent / "out")
         return collect.then_collect(argv, made, collect_work.message(self), self.base, out), True
 
     async def _follow(

@@ -124,7 +124,7 @@ class FarTurn:
             has_own_processes(host.level) and not (scope.file_mb or scope.cpu_seconds) and not host.hidden_paths(made)
         )
         if alone:
-            out = collect_work.empty_folder(folder / "out")
+            out = await collect_work.empty_folder(folder / "out")
             argv = collect.then_collect(argv, made, collect_work.message(host), host.base, out)
         program = BoxedProgram(
             argv=argv, stdin=order.stdin, talks=order.talks, wrapped=alone, raw=self._spool_output, stop=self.halt
