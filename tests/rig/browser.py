@@ -16,6 +16,7 @@ from tests.rig.tries import BY_NIGHT
 SHOTS = Path(__file__).parents[2] / "build" / "screens"  #: for looking at; not kept by git
 WIDE = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)
+TABLET = ViewportSize(width=768, height=1024)
 expect.set_options(timeout=60_000)  # a busy machine is no fault of the page
 SERIOUS = ("serious", "critical")
 #: By day the dark colours are looked at on the phone: what is too pale is too pale at any width.
@@ -93,7 +94,7 @@ class Eyes:
         return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
 
     def examine(self, screens: Mapping[str, str]) -> None:
-        """Open screens, by their paths, in light and dark and on a phone: no serious fault, no sideways scrolling."""
+        """Open screens, by their paths, in light and dark, on a phone and a tablet: no serious fault, none too wide."""
         for kind in LOOKS:
             self.look(**kind)
             for path, name in screens.items():
@@ -102,6 +103,12 @@ class Eyes:
                 found = self.faults()
                 assert not found, (path, self.kind, found)
                 assert not self.wider_than_window(), (path, self.kind)
+                if not kind:  # the colours and words are those of the wide window: only the layout is another
+                    self.kind = "tablet"
+                    self.page.set_viewport_size(TABLET)
+                    self.shot(name)
+                    assert not self.wider_than_window(), (path, self.kind)
+                    self.look()
         self.look()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from corral.model import Entry
 
 SIGNS = {
     "done": "✓", "failed": "✗", "timed_out": "✗", "running": "▸", "waiting": "?", "queued": "…", "skipped": "-",
-    "stopped": "■", "paused": "‖", "partial": "◐", "limited": "◷", "over_budget": "$", "merged": "✓", "conflict": "⚠",
+    "stopped": "■", "paused": "‖", "partial": "◐", "limited": "◷", "over_budget": "$", "merged": "⤵", "conflict": "⚠",
     "ready": "→", "undone": "↶", "at work": "▸", "stale": "◷", "blocked": "?",
     "held-out": "◆", "proven": "✓", "unharmed": "○", "unchecked": "-", "doubtful": "⚠",
 }  # fmt: skip

@@ -97,11 +97,12 @@
     || (e.type === "checked" && (e.check.exit_code !== 0 || !!e.check.note))
     || ((e.type === "status_changed" || e.type === "moved") && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
   const unpriced = (e) => e.type === "spent" && e.usd == null && e.computed_usd == null;
+  const single = (e) => e.type === "status_changed" && e.kind === "node" && e.id === "main"; // the run says the same
   const KINDS = {
-    all: (e) => e.type !== "context_used" && e.type !== "quota_reported" && !unpriced(e),
+    all: (e) => !single(e) && e.type !== "context_used" && e.type !== "quota_reported" && !unpriced(e),
     said: (e) => ["said", "reported", "asked", "planned", "steer_taken", "mailed"].includes(e.type),
     tools: (e) => ["called_tool", "tool_returned", "changed", "reached", "checked"].includes(e.type),
-    errors: wrong,
+    errors: (e) => wrong(e) && !single(e),
   };
 
   function words(value) {
