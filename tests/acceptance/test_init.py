@@ -46,6 +46,15 @@ def test_an_empty_folder_gets_plain_words_and_a_next_step(corral: Corral) -> Non
     assert "git repository" not in corral("init", cwd=corral.repo().folder).err
 
 
+def test_a_check_whose_program_is_missing_is_named(corral: Corral) -> None:
+    repo = corral.repo(files={"mix.exs": "x\n"})
+    said = corral("init", cwd=repo.folder, env={"PATH": "/usr/bin:/bin"})
+    assert said.code == 0, said.err
+    assert "not found here: mix; without it that check fails\nhint: install it, or change checks" in said.err
+    there = corral("init", "--check", "test -f x", "--check", "cd . && true", cwd=corral.repo("other").folder)
+    assert "not found here" not in there.err
+
+
 def test_what_is_there_is_never_overwritten(corral: Corral) -> None:
     repo = corral.repo(files={"Makefile": "test: all\n\ttrue\n"})
     first = corral("init", "--agent", "scripted", cwd=repo.folder)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -26,6 +27,7 @@ from corral.rules.text import agents_yaml
 from corral.rules.text.agents_yaml import AgentList
 from corral.world.git.discovery import top_folder
 
+SHELL_WORDS = ("cd", "if", "for", "while", "set", "export", "eval", "exec", "ulimit", "umask")
 MOST_BYTES = 200_000  #: of a file that is read to tell checks
 TABLE = re.compile(r"^\s*\[\s*defaults\s*\][^\n]*\n?", re.MULTILINE)
 YOURS = """\
@@ -105,6 +107,7 @@ class FirstSettings(Struct, frozen=True, kw_only=True):
     checks: tuple[str, ...]
     budget_usd: float | None
     files: tuple[WrittenFile, ...]
+    missing: tuple[str, ...] = ()  #: programs that the checks start and that are not on PATH
 
 
 async def look(context: Context, folder: Path) -> FoundSettings:
@@ -154,7 +157,15 @@ def write(folder: Path, answers: SettingsAnswers) -> FirstSettings:
         checks=tuple(shared.get("checks", ())),
         budget_usd=yours.get("budget_usd"),
         files=tuple(files),
+        missing=_missing_programs(shared.get("checks", ())),
     )
+
+
+def _missing_programs(checks: Sequence[str]) -> tuple[str, ...]:
+    """Return what checks start that is not there; what is no plain word is left to the shell."""
+    first = [check.split()[0] for check in checks if check.split()]
+    plain = dict.fromkeys(word for word in first if re.fullmatch(r"[A-Za-z][\w.+-]*", word))
+    return tuple(word for word in plain if word not in SHELL_WORDS and shutil.which(word) is None)
 
 
 def _files(top: Path) -> dict[str, str]:

@@ -56,6 +56,9 @@ def init(
     click.echo(f"agent     {written.agent or 'none is installed; corral agents says how to get one'}")
     click.echo(f"checks    {'; '.join(written.checks) or 'none found; add them to corral.toml, or say --check CMD'}")
     click.echo(f"budget    {f'{amounts.usd(written.budget_usd)} for each task' if written.budget_usd else 'no limit'}")
+    if written.missing:
+        click.echo(f"not found here: {', '.join(written.missing)}; without it that check fails", err=True)
+        click.echo("hint: install it, or change checks in corral.toml", err=True)
     for file in written.files:
         click.echo(f"{file.state:<10}{file.path}")
     click.echo("next      corral doctor")
