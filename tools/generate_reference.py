@@ -15,8 +15,7 @@ import http_page
 import msgspec
 
 from corral.config.files import APART, CALLED, CHANNELS, COUNTING, KEYS, POWERFUL, TABLES
-from corral.frontends.cli import corral
-from corral.frontends.cli.command_table import COMMANDS, SECTIONS
+from corral.frontends.cli import COMMANDS, SECTIONS, corral
 from corral.rules.flows.json_schema import schema
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

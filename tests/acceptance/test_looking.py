@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.frontends.cli.command_table import COMMANDS
+from corral.frontends.cli import COMMANDS
 from tests.rig.command import Corral, Outcome
 from tests.rig.levels import BOXED
 from tests.rig.repository import GIT_ENV
