@@ -23,7 +23,7 @@ from corral.model.events import Listener
 from corral.model.flow import Grade, Parallelism, PlanSpec
 from corral.model.server import RunFilter
 from corral.rules.flows import planned_flow, reader
-from corral.rules.flows.planning_hints import MOST_FAILURES, planning_hints
+from corral.rules.flows.planned_flow import MOST_FAILURES, planning_hints
 from corral.world.git import discovery
 from corral.world.git.discovery import git_dir_of
 

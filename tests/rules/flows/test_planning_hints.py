@@ -1,7 +1,7 @@
 """What a planner knows beforehand."""
 
 from corral.model.plan import TrackRecord
-from corral.rules.flows.planning_hints import INTRODUCTION, planning_hints
+from corral.rules.flows.planned_flow import INTRODUCTION, planning_hints
 
 RECORDS = [
     TrackRecord(agent="codex", count=1, done=0),
