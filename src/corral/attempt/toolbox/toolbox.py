@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from msgspec import structs
@@ -106,12 +106,20 @@ class AttemptToolbox:
         self.children = Children(toolbox_context, attempt_events, node, where)
         self._asks = AskedQuestions(attempt_events)
         self.memory = AttemptMemory(attempt_events, where.host.plan)
-        self.programs = AttemptPrograms(self, attempt_events, node, where)
-        self.rules = CallRules(attempt_events, where.host.plan)
+        self._where = where
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
         attempt_events.budget.below_usd = self.children.held_usd
+
+    @cached_property
+    def programs(self) -> AttemptPrograms:
+        """What runs its programs; made with the first."""
+        return AttemptPrograms(self, self._events, self._node, self._where)
+
+    @cached_property
+    def rules(self) -> CallRules:
+        return CallRules(self._events, self._where.host.plan)
 
     async def answer(self, body: bytes) -> bytes | None:
         """Answer what came over HTTP; None if nothing is to be said."""
