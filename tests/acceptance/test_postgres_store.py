@@ -81,7 +81,9 @@ def test_a_run_outlives_a_restart_of_the_server(corral: Corral) -> None:
         repo = corral.repo()
         corral.agent("slow", "echo begun; sleep 3; echo new > c.txt")
         with corral.going("run", "write c", "--agent", "slow", cwd=repo.folder) as running:
-            until(lambda: own.ask("store1", "SELECT 1 FROM attempts WHERE phase = 'working'"), "it works")
+            until(
+                lambda: own.ask("store1", "SELECT 1 FROM events WHERE body LIKE '%begun%'"), "what it printed is stored"
+            )
             own.stop()
             own.start()
             assert running.process.wait(60) == 0

@@ -13,12 +13,8 @@ from tests.rig.repository import Repo
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
 COUNTER = Path(__file__).parent / "visited_files.py"
-MOST_OF_A_RUN = (
-    202  #: of `corral run TASK --check CHECK`; docs/decisions/0056-minimal-programs.md; one reads files with a limit
-)
-MOST_OF_A_REQUEST = (
-    79  #: of `POST /api/v1/runs`; from 76 on, with reading files with a limit and repositories known by machine
-)
+MOST_OF_A_RUN = 201  #: of `corral run TASK --check CHECK`; docs/decisions/0056-minimal-programs.md
+MOST_OF_A_REQUEST = 76  #: of `POST /api/v1/runs`; from 72 on, with the timing of the queue beside it
 
 
 def _visited(corral: Corral, repo: Repo, *words: str) -> list[str]:

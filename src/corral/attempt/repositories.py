@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.attempt.events import AttemptEvents
-from corral.config import given_files, loader
+from corral.config import loader, paths
 from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint
 from corral.config.settings import Config
 from corral.config.started_files import started_files
@@ -76,7 +76,7 @@ def load_trusted_settings(folder: Path, state: Path, *, trust: bool) -> Config:
     file = folder / REPOSITORY_FILE
     trusts = Trust(state)
     is_there = file.is_file()
-    content = given_files.read_settings(file) if is_there else b""
+    content = paths.read_settings(file) if is_there else b""
     mark = fingerprint(file, content) if is_there else ""
     if trust and is_there:
         trusts.add(mark, of=file_mark(file, content))

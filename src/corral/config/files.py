@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, structs
 
-from corral.config import given_files
+from corral.config import paths
 from corral.config.settings import (
     CleanSettings,
     Defaults,
@@ -135,7 +135,7 @@ class SettingsFile:
     @classmethod
     def read(cls, path: Path, *, keys: bool = True) -> SettingsFile:
         try:
-            text = given_files.read_settings(path).decode()
+            text = paths.read_settings(path).decode()
         except UnicodeDecodeError as error:
             raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
         except BadRequest as error:

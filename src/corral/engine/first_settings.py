@@ -15,9 +15,8 @@ from msgspec import Struct, structs
 
 from corral import agents
 from corral.attempt import briefing
-from corral.config import given_files, loader
-from corral.config.given_files import MOST_TEXT
-from corral.config.paths import REPOSITORY_FILE, user_file
+from corral.config import loader, paths
+from corral.config.paths import MOST_TEXT, REPOSITORY_FILE, user_file
 from corral.engine import doctor
 from corral.engine.context import Context
 from corral.model.agent_api import AgentProfile
@@ -312,7 +311,7 @@ def add(imported: ImportedAgents) -> Path:
 
 def _read(path: Path) -> AgentList:
     try:
-        text = given_files.read(path, MOST_TEXT, f"{path}: cannot be read", "an agents.yaml is UTF-8 text").decode()
+        text = paths.read_file(path, MOST_TEXT, f"{path}: cannot be read", "an agents.yaml is UTF-8 text").decode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"{path}: cannot be read: {error}", hint="an agents.yaml is UTF-8 text") from error
     if len(text) > MOST_CHARACTERS:

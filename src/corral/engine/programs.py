@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from corral.attempt.toolbox.programs import granted_tools, shown_record, take_result
 from corral.attempt.toolbox.stored_tools import StoredTools
-from corral.config import given_files
+from corral.config import paths
 from corral.config.paths import is_folder
 from corral.engine.context import Context
 from corral.engine.memory import Memory
@@ -248,7 +248,7 @@ def read_program(file: Path, name: str | None = None) -> tuple[Language, str]:
     if language is None:
         raise BadRequest(f"{file}: programs are .ts, .js or .py files", hint="rename it")
     hint = "name the file of a program; it reads large data from a file of the workspace"
-    source = given_files.read(file, MOST_SOURCE_BYTES, str(name or file), hint)
+    source = paths.read_file(file, MOST_SOURCE_BYTES, str(name or file), hint)
     try:
         return language, source.decode()
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from corral import agents
 from corral.agents.replay import ReaderSettings
-from corral.config import given_files
+from corral.config import paths
 from corral.machines.logs import WORKSPACE_MARK, RecordedTurn
 from corral.model import ENCODER, Attempt
 from corral.model.agent_api import AgentProfile
@@ -206,7 +206,7 @@ def _in_git(path: str) -> bool:
 
 
 def _rows(path: Path) -> Iterator[RecordingHead | RecordedLine | RecordingEnd | RecordedFile]:
-    content = given_files.read(path, 2 * MOST_BYTES, f"--agent replay:{path}", HOW, pipe=False)
+    content = paths.read_file(path, 2 * MOST_BYTES, f"--agent replay:{path}", HOW, pipe=False)
     for number, text in enumerate(content.splitlines(), 1):
         if text.strip():
             try:

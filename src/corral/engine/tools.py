@@ -19,8 +19,8 @@ from corral.attempt.toolbox.stored_tools import (
     check_name,
     write_files,
 )
-from corral.config import given_files
-from corral.config.given_files import MOST_SETTINGS
+from corral.config import paths
+from corral.config.paths import MOST_SETTINGS
 from corral.engine.context import Context, Say
 from corral.engine.programs import ProgramOrder, Programs, read_program
 from corral.machines import programs
@@ -224,7 +224,7 @@ class Tools:
 def _schema(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    content = given_files.read(file, MOST_SETTINGS, str(file), "give the path of a file, from the present folder")
+    content = paths.read_file(file, MOST_SETTINGS, str(file), "give the path of a file, from the present folder")
     try:
         return msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from corral.config import given_files
+from corral.config import paths
 from corral.config.paths import user_file
 from corral.model.errors import BadRequest, RefusedStore
 from corral.store.interface import Store
@@ -32,7 +32,7 @@ def store_url() -> str | None:
     if named := os.environ.get("CORRAL_STORE"):
         return named
     try:
-        content = given_files.read_settings(user_file())
+        content = paths.read_settings(user_file())
     except BadRequest:  # the next reader of the settings says what is wrong
         return None
     if b"store" not in content:

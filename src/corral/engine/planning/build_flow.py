@@ -15,9 +15,8 @@ from msgspec import structs
 from corral import agents
 from corral.attempt import briefing
 from corral.attempt.toolbox.stored_tools import StoredTools
-from corral.config import given_files
-from corral.config.given_files import MOST_SETTINGS
-from corral.config.paths import is_file
+from corral.config import paths
+from corral.config.paths import MOST_SETTINGS, is_file
 from corral.config.settings import Config
 from corral.config.times import duration
 from corral.engine import recordings
@@ -308,7 +307,7 @@ def _shape(request: Request) -> dict[str, Any] | None:
         file = Path(text).expanduser()
         if not is_file(file):
             raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
-        text = given_files.read(file, MOST_SETTINGS, f"--output {file}", SHAPE_HINT).decode(errors="replace")
+        text = paths.read_file(file, MOST_SETTINGS, f"--output {file}", SHAPE_HINT).decode(errors="replace")
     try:
         return short_schema.schema(msgspec.json.decode(text))
     except RecursionError:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from corral.boxed.player import CLASSES, KINDS
-from corral.config import given_files
-from corral.config.given_files import MOST_TEXT
-from corral.config.paths import exists
+from corral.config import paths
+from corral.config.paths import MOST_TEXT, exists
 from corral.config.settings import Config
 from corral.machines.frames import MachineLost
 from corral.machines.remote.link import MachineLink, current_links
@@ -142,7 +141,7 @@ def check_script(path: Path) -> None:
     if not exists(path):
         return
     try:
-        text = given_files.read(path, MOST_TEXT, str(path), SCRIPT_HINT, pipe=False).decode()
+        text = paths.read_file(path, MOST_TEXT, str(path), SCRIPT_HINT, pipe=False).decode()
     except UnicodeError:
         return
     try:

@@ -9,8 +9,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from corral import amounts
-from corral.config import given_files
-from corral.config.given_files import MOST_TEXT
+from corral.config import paths
+from corral.config.paths import MOST_TEXT
 from corral.frontends.acp import reports
 from corral.frontends.acp.merging import change_content, comparison, merge
 from corral.frontends.acp.options import Choices
@@ -158,7 +158,7 @@ async def _flow(session: CommandSession, name: str) -> FollowedRun:
     file = next((place for place in places if place.resolve().is_relative_to(folder) and place.is_file()), None)
     if file is None:
         raise BadRequest(f"there is no flow `{name[:100]}`", hint="one in .corral/ or a path in the repository")
-    text = given_files.read(file, MOST_TEXT, f"/flow {name}", "name a smaller file").decode(errors="replace")
+    text = paths.read_file(file, MOST_TEXT, f"/flow {name}", "name a smaller file").decode(errors="replace")
     request = Request(flow=text, flow_file=str(file), repo=session.folder)
     return await session.begin(request, f"/flow {name}")
 

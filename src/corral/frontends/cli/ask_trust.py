@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from corral.config import given_files
+from corral.config import paths
 from corral.engine.engine import Engine
 from corral.frontends import text
 
 
 def ask_for_trust(engine: Engine, file: Path) -> None:
     """Show the file, ask on a terminal, and remember the very bytes that were shown."""
-    content = given_files.read_settings(file)
+    content = paths.read_settings(file)
     for line in content.decode(errors="replace").splitlines():
         click.echo(f"  {text.printable(line)}", err=True)
     started, whole = engine.settings.started_files(file, content)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.config import given_files
-from corral.config.given_files import MOST_TEXT
+from corral.config import paths
+from corral.config.paths import MOST_TEXT
 from corral.model import Request
 from corral.model.errors import BadRequest
 
@@ -30,6 +30,6 @@ def stub_text(file: str) -> str:
 
 def _text(file: str, hint: str) -> str:
     try:
-        return given_files.read(Path(file), MOST_TEXT, file, hint).decode()
+        return paths.read_file(Path(file), MOST_TEXT, file, hint).decode()
     except UnicodeError:
         raise BadRequest(f"{file} is not UTF-8 text", hint="save it as UTF-8") from None

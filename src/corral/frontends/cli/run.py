@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from corral import amounts
-from corral.config import given_files
-from corral.config.given_files import MOST_TEXT
+from corral.config import paths
+from corral.config.paths import MOST_TEXT
 from corral.engine.engine import Engine
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.foreground import in_foreground
@@ -188,7 +188,7 @@ def build_request(
 ) -> Request:
     """Put what a user typed into a request."""
     if task == "-":
-        task = given_files.read_stdin(MOST_TEXT, "the task", "name a file in the task").decode(errors="replace")
+        task = paths.read_stdin(MOST_TEXT, "the task", "name a file in the task").decode(errors="replace")
     elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
@@ -210,9 +210,7 @@ def _tasks_of(file: Path) -> list[str]:
     """Read tasks: a JSON list of texts, or one on each line; `#` begins a remark."""
     named, hint = f"--tasks {file}", "a file with one task a line, or - for stdin"
     is_stdin = str(file) == "-"
-    content = (
-        given_files.read_stdin(MOST_TEXT, named, hint) if is_stdin else given_files.read(file, MOST_TEXT, named, hint)
-    )
+    content = paths.read_stdin(MOST_TEXT, named, hint) if is_stdin else paths.read_file(file, MOST_TEXT, named, hint)
     try:
         text = content.decode()
     except UnicodeError as error:

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import msgspec
 
-from corral.config import given_files
-from corral.config.given_files import MOST_TEXT
+from corral.config import paths
+from corral.config.paths import MOST_TEXT
 from corral.engine.engine import Engine
 from corral.engine.queue.rows import TriggerRow, trigger_row
 from corral.engine.queue.triggers import occasion
@@ -200,8 +200,8 @@ def _payload_bytes(payload: str | None) -> bytes:
         return b""
     named, hint = f"--payload {payload}", "give the path of a JSON file, or - for stdin"
     if payload == "-":
-        return given_files.read_stdin(MOST_TEXT, named, hint)
-    return given_files.read(Path(payload), MOST_TEXT, named, hint)
+        return paths.read_stdin(MOST_TEXT, named, hint)
+    return paths.read_file(Path(payload), MOST_TEXT, named, hint)
 
 
 def _state(opened: Engine, name: str) -> tuple[TriggerRow, str]:
