@@ -38,7 +38,7 @@ def spends(corral: Corral, repo: Repo, url: str, budget: str, *arguments: str) -
     program = Path(corral.root) / "claude"
     program.write_text(AGENT)
     program.chmod(0o755)
-    agent = f'[agents.claude]\nprogram = "{program}"\nsettings = {{ ANTHROPIC_BASE_URL = "{url}" }}\n'
+    agent = f'[agents.claude]\nprogram = "{program}"\nsettings = {{ ANTHROPIC_BASE_URL = "{url}" }}\ntry_key = false\n'
     corral.config(f"{agent}[budget]\n{budget}\n")
     corral.env["ANTHROPIC_API_KEY"] = REAL
     return corral.run(repo, *arguments, "--agent", "claude", "--retries", "0")
@@ -82,7 +82,7 @@ def test_settings_let_more_pass(corral: Corral, repo: Repo) -> None:
         program = Path(corral.root) / "claude"
         program.write_text(AGENT)
         program.chmod(0o755)
-        settings = f'settings = {{ ANTHROPIC_BASE_URL = "{server.url}" }}\npaths = ["GET /v1/files"]'
+        settings = f'settings = {{ ANTHROPIC_BASE_URL = "{server.url}" }}\ntry_key = false\npaths = ["GET /v1/files"]'
         corral.config(f'[agents.claude]\nprogram = "{program}"\n{settings}\n')
         corral.env["ANTHROPIC_API_KEY"] = REAL
         outcome = corral.run(repo, "ask 0 times, list files", "--agent", "claude")
