@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.acceptance.test_levels import with_bubblewrap
-from tests.acceptance.test_odd_agents import ODD
+from tests.acceptance.test_odd_agents import DEEP_FOLDERS, ODD
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, statuses, write
 from tests.rig.person import UID, Person
@@ -52,6 +52,18 @@ def test_the_work_of_odd_agents_of_an_ordinary_user_ends_on_a_branch_without_bub
     }
     assert lost == {}
     repo.git("fsck")
+
+
+def test_folders_in_its_scratch_folder_hold_up_nothing_without_a_box(person: Person) -> None:
+    deep = DEEP_FOLDERS.replace("'../out'", "os.environ['TMPDIR']")
+    agent = person.agent("mine", f'python3 -c "{deep}"; echo work > work.txt')
+    repo = person.repo()
+    with_bubblewrap(person)
+    words = ("--agent", agent, "--retries", "0", "--json", "--allow-unsandboxed")
+    outcome = person("run", "t", "--repo", repo.folder, *words, timeout=100)
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["sandbox"]["level"] in ("landlock", "none")
+    assert repo.read(outcome.attempt["branch"], "work.txt") == "work"
 
 
 def test_a_stuck_run_of_an_ordinary_user_is_stopped_without_bubblewrap(person: Person) -> None:

@@ -259,7 +259,7 @@ def _make_scratch(folder: Path, owner: Owner | None) -> None:
 
 def _empty(folder: Path) -> None:
     for entry in list(folder.iterdir()) if folder.is_dir() else []:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RecursionError):  # a folder too deep for it stays, with its workspace
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
