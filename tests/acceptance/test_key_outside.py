@@ -123,7 +123,8 @@ def test_the_word_is_no_key_for_anybody_else(corral: Corral, repo: Repo) -> None
         claude(corral, served.url)
         outcome = corral.run(repo, "look", "--agent", "claude", "--net", "on")
         outside(repo, outcome, served)
-        assert not any(request.path.endswith("/v1/models") for request in served.requests)
+        listed = [request for request in served.requests if request.path.endswith("/v1/models")]
+        assert len(listed) == 1, "the trial of the key alone"
 
 
 def test_what_an_agent_says_of_its_key_is_not_stored(corral: Corral, repo: Repo) -> None:
@@ -157,7 +158,7 @@ def test_the_key_of_an_ordinary_user(person: Person) -> None:
     found = repo.read(outcome.attempt["commit"], "seen.txt")
     assert "ANTHROPIC_API_KEY=sk-corral-" in found
     assert REAL not in found
-    assert [REAL.encode() in request for request in seen] == [True]
+    assert [(request.split(b" ")[0], REAL.encode() in request) for request in seen] == [(b"GET", True), (b"POST", True)]
 
 
 def test_a_key_that_its_provider_refuses_starts_nothing(corral: Corral, repo: Repo) -> None:

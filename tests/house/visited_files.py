@@ -114,6 +114,10 @@ def _ask_server(visited: VisitedFiles, request: str, announcement: Announcement,
         headers = {"Authorization": f"Bearer {token.removeprefix('token: ')}", "Content-Type": "application/json"}
         connection.request("GET", "/api/v1/runs", headers=headers)  # what the server does at its start is over then
         connection.getresponse().read()
+        connection.request("PATCH", "/api/v1/queue", '{"held": true}', headers)  # it would start the run meanwhile
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        answer.read()
         visited.start_anew()
         connection.request("POST", "/api/v1/runs", request, headers)
         answer = connection.getresponse()

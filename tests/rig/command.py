@@ -147,7 +147,7 @@ class Corral(TerminalUser):
         if url := self.env.get("CORRAL_STORE"):
             with psycopg.connect(url, autocommit=True) as connection:
                 return connection.execute(query.encode()).fetchall()
-        with contextlib.closing(sqlite3.connect(self.home / "corral.db", timeout=60)) as database:
+        with contextlib.closing(sqlite3.connect(self.home / "corral.db", timeout=60, isolation_level=None)) as database:
             return database.execute(query).fetchall()
 
     def store(self) -> Runs:
