@@ -161,6 +161,21 @@ def test_a_plain_trigger_starts_nothing_for_a_fork_before_a_user_allows_it(corra
     assert "return 1" in repo.read("main", "a.py"), "and is not merged by itself"
 
 
+def test_a_call_waits_for_a_token_that_the_forge_takes(corral: Corral, hub: Forge) -> None:
+    repo = cloned(corral, hub)
+    trigger(corral, repo, hub)
+    number = hub.issue("a returns the wrong number", "two, please")
+    good = {name: value for name, value in corral.env.items() if value == TOKEN}
+    corral.env.update(dict.fromkeys(good, "a-token-that-has-expired"))
+    with serving(corral, corral.root) as server:
+        assert send(server, hub, label_call(hub, number, "ada")).json["reason"] == "taken"
+        until(lambda: "hub: " in server.log.read_text(), "the forge refuses the token")
+        assert runs(server) == []
+    corral.env.update(good)
+    with serving(corral, corral.root) as server:
+        until(lambda: runs(server), "it starts with a good one")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

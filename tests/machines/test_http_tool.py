@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,10 +16,12 @@ from corral.rules.context.program_tools import Http, logged_arguments
 
 class Answers(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    seen: ClassVar[list[tuple[str, str | None]]] = []  #: paths, and what was meant for a proxy
 
     def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     def do_GET(self) -> None:
+        self.seen.append((self.path, self.headers["Proxy-Authorization"]))
         body = b"x" * 5000 if self.path == "/long" else b"hello \xff"
         self.send_response(302 if self.path == "/moved" else 200)
         self.send_header("Location", "http://elsewhere.example/")
@@ -62,6 +64,13 @@ def test_a_host_that_the_scope_names_answers(port: int) -> None:
     assert (long.body, long.whole) == ("x" * 10, False)
     posted = ask(f"http://localhost:{port}/", net, method="POST", body="given", headers={"Authorization": "Bearer k"})
     assert (posted.status, posted.body) == (201, "Bearer k given")
+
+
+def test_a_host_beside_the_proxy_is_not_given_the_proxys_password(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://user:word@127.0.0.1:9")
+    Answers.seen.clear()
+    assert ask(f"http://localhost.:{port}/x", (f"localhost:{port}",)).status == 200
+    assert Answers.seen == [("/x", None)]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from corral.world.forge.forge import Forge
 
 STORED_AS = "forge_calls"
 LOOK_SECONDS = 1.0
-TROUBLE_SECONDS = 20.0
+TROUBLE_SECONDS, MOST_TROUBLE_SECONDS = 20.0, 3600.0  #: before another try: twice as long each time
+UNAUTHORISED = 401  #: until the token is a good one
 MOST_KEPT = 500  #: of those that are over, whose deliveries are known
 MOST_WAITING = 1000
 EVERY_SECONDS, MOST_REVISIONS = 60.0, 3  #: of a pull request that a comment asks to look after
@@ -43,6 +44,7 @@ class StoredCall(Struct, frozen=True, kw_only=True):
     call: ForgeCall
     by: str = ""  #: who is allowed to ask, once that is known
     run: str = ""
+    place: str = ""  #: the engine that took it, whose repository and token it is about
     times: int = 0  #: how often the label was set
     over: bool = False
     result: str = ""
@@ -55,6 +57,7 @@ class ForgeCalls:
         self._context, self._triggers, self._issues, self._follows = context, triggers, issues, follows
         self._steps: dict[str, asyncio.Task[None]] = {}
         self._later: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
 
     @property
     def _store(self) -> Store:
@@ -74,7 +77,7 @@ class ForgeCalls:
                 return "known already"
             if sum(not each.over for each in known.values()) >= MOST_WAITING:
                 raise TooManyStarts(f"{MOST_WAITING} calls wait already", retry_seconds=60)
-            self._put(StoredCall(id=name, trigger=record.name, call=call))
+            self._put(StoredCall(id=name, trigger=record.name, call=call, place=self._context.place))
         return "taken"
 
     async def keep(self, vet: Vet) -> None:
@@ -86,7 +89,7 @@ class ForgeCalls:
                 known = self._all()
                 busy = {_issue(known[name]) for name in self._steps if name in known}
                 for each in known.values():
-                    if not each.over and _issue(each) not in busy and self._is_due(each):
+                    if self._is_ours(each) and _issue(each) not in busy and self._is_due(each):
                         busy.add(_issue(each))  # one after another: what is known of an issue decides
                         self._steps[each.id] = asyncio.create_task(self._step(each, vet))
                 await bell.listen(LOOK_SECONDS)
@@ -96,6 +99,9 @@ class ForgeCalls:
                 task.cancel()
             await asyncio.gather(*self._steps.values(), return_exceptions=True)
 
+    def _is_ours(self, each: StoredCall) -> bool:
+        return not each.over and each.place in ("", self._context.place)
+
     def _is_due(self, each: StoredCall) -> bool:
         if self._later.get(each.id, 0.0) > time.monotonic():
             return False
@@ -103,19 +109,24 @@ class ForgeCalls:
 
     async def _step(self, stored: StoredCall, vet: Vet) -> None:
         """Do what is next for one call; what may pass by itself is tried again."""
-        self._later[stored.id] = time.monotonic() + TROUBLE_SECONDS
+        tries = self._tries[stored.id] = self._tries.get(stored.id, -1) + 1
+        self._later[stored.id] = time.monotonic() + min(MOST_TROUBLE_SECONDS, TROUBLE_SECONDS * 2 ** min(tries, 10))
         try:
             record = self._triggers.find(stored.trigger)
-            forge = await self._issues.forge(record.request)
+            try:
+                forge = await self._issues.forge(record.request)
+            except BadRequest as error:  # no repository, no token: a user can change that
+                log.warning("%s: %s", stored.trigger, error)
+                return
             after = await (self._deliver(stored, forge) if stored.run else self._begin(stored, record, forge, vet))
         except (ForgeRefusal, TooManyStarts) as error:
             log.warning("%s: %s", stored.trigger, error)
-            if isinstance(error, TooManyStarts) or error.passes:
+            if isinstance(error, TooManyStarts) or error.passes or error.status == UNAUTHORISED:
                 return
             after = structs.replace(stored, over=True, result=str(error))
         except (BadRequest, NotFound) as error:
             after = structs.replace(stored, over=True, result=str(error))
-        except CorralError as error:
+        except (CorralError, OSError) as error:
             log.warning("%s: %s", stored.trigger, error)
             return
         if after != stored:
@@ -124,6 +135,7 @@ class ForgeCalls:
             log.info("%s", after.result, extra={"trigger": stored.trigger})
             self._note(after)
             self._later.pop(stored.id, None)
+            self._tries.pop(stored.id, None)
 
     # --- what a call asks for
 
@@ -214,6 +226,8 @@ class ForgeCalls:
         return msgspec.json.decode(text, type=dict[str, StoredCall]) if text else {}
 
     def _put(self, changed: StoredCall) -> None:
+        if changed.over:  # what was said is not needed any more
+            changed = structs.replace(changed, call=structs.replace(changed.call, words=""))
         known = self._all()
         known.pop(changed.id, None)
         over = [each for each in known if known[each].over]

@@ -16,7 +16,7 @@ from corral.rules.context.program_tools import Http
 from corral.rules.scope import hosts
 from corral.rules.scope.hosts import Hosts
 from corral.world.proxy import dialing, http1
-from corral.world.proxy.dialing import Dialer
+from corral.world.proxy.dialing import Dialer, Hop
 from corral.world.proxy.http1 import MalformedMessage
 from corral.world.proxy.listener import Peer, RequestRefused
 
@@ -47,10 +47,11 @@ async def fetch(asked: Http, net: Net) -> HttpReply:
         rule = hosts.read([word for word in net if not word.startswith("@")])
         async with asyncio.timeout(asked.timeout_seconds):
             dialer = Dialer(through=dialing.chain(os.environ), seconds=CONNECT_SECONDS)
-            async with await _reach(rule, dialer, host, port, plain=plain) as peer:
+            hop = dialer.hop(host, plain=plain)
+            async with await _reach(rule, dialer, hop, host, port, plain=plain) as peer:
                 if not plain:
                     await dialing.secure(peer, ssl.create_default_context(), host, CONNECT_SECONDS)
-                return await _exchange(peer, asked, _request(asked, parts, dialer, fields))
+                return await _exchange(peer, asked, _request(asked, parts, hop if plain else None, fields))
     except RequestRefused as refused:
         raise CallFailed("refused" if refused.status == DENIED else "failed", f"http: {refused}") from None
     except TimeoutError:
@@ -82,10 +83,9 @@ def _fields(asked: Http) -> list[tuple[str, str]]:
     return [*asked.headers.items()]
 
 
-async def _reach(rule: Hosts, dialer: Dialer, host: str, port: int, *, plain: bool) -> Peer:
+async def _reach(rule: Hosts, dialer: Dialer, hop: Hop | None, host: str, port: int, *, plain: bool) -> Peer:
     """Connect to a host that the rule allows, where it leads to an address that the rule allows."""
     why = rule.refusal(host, port)
-    hop = dialer.hop(host, plain=plain)
     if why is None and hop and hosts.address(host):
         why = rule.address_refusal(host, port, host)
     if why:
@@ -95,10 +95,9 @@ async def _reach(rule: Hosts, dialer: Dialer, host: str, port: int, *, plain: bo
     return await dialer.connect(host, port, lambda found: rule.address_refusal(host, port, found))
 
 
-def _request(asked: Http, parts: SplitResult, dialer: Dialer, fields: list[tuple[str, str]]) -> bytes:
+def _request(asked: Http, parts: SplitResult, hop: Hop | None, fields: list[tuple[str, str]]) -> bytes:
     place = parts.netloc
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    hop = dialer.hop(parts.hostname or "", plain=True) if parts.scheme == "http" else None
     body = asked.body.encode(errors="replace")
     own = [("Host", place), ("Accept-Encoding", "identity"), ("Connection", "close")]
     own += [("Content-Length", str(len(body)))] if body or asked.method not in ("GET", "HEAD") else []

@@ -54,6 +54,13 @@ def test_labelled_issues_of_more_than_a_page(forge: Forge, asked: Asked) -> None
     assert not found.etag, "a tag of one page says nothing of the others"
 
 
+def test_of_very_many_issues_the_first_pages_are_read_where_they_are_the_newest(forge: Forge, asked: Asked) -> None:
+    numbers = [forge.issue(f"issue {place}", "", labels=("corral",)) for place in range(620)]  # as the forge sorts them
+    found = [int(number) for number, _ in asyncio.run(asked.labelled_issues("corral", "")).numbers]
+    assert found == numbers[: len(found)]
+    assert len(found) in (250, 500)
+
+
 def test_the_hundredth_check_may_be_the_one_that_fails(forge: Forge, asked: Asked) -> None:
     number = next(forge.numbers)
     head = forge.bare.git("commit-tree", "-m", "x", forge.bare.git("mktree"))

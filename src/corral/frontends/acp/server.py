@@ -165,6 +165,8 @@ def _what_is_wrong(line: bytes) -> tuple[Raw, int, str]:
     words = "this line is not a message of JSON-RPC 2.0"
     try:
         json.dumps(found, ensure_ascii=False).encode()
+    except RecursionError:
+        words = "this message is nested too deeply"
     except UnicodeEncodeError:
         words = "this message has half a character: one of two surrogates that belong together"
     return Raw(name.encode()), INVALID, words

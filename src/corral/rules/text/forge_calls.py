@@ -44,6 +44,8 @@ def check_forge_trigger(record: TriggerRecord) -> TriggerRecord:
         raise BadRequest("only known forges call a trigger", hint="forge: github, gitlab, forgejo or gitea")
     if record.branch:
         raise BadRequest("a trigger of a forge watches no branch", hint="make another trigger with --branch")
+    if record.request.flow is not None:
+        raise BadRequest("a trigger of a forge has no flow: its issue is the task", hint="leave out --flow")
     for each in record.on:
         if not OCCASION.fullmatch(each):
             raise BadRequest(f"on: `{each[:80]}` is no occasion", hint="as label:corral or comment:/corral")

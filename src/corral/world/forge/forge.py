@@ -83,8 +83,8 @@ class Forge(Protocol):
     async def may_write(self, user: str) -> bool: ...
 
 
-async def pages(client: ForgeClient, path: str, what: str, key: str = "") -> list[Row]:
-    """Return the rows of a listing, or of a list under a key of it; of a very long one its last pages, the newest."""
+async def pages(client: ForgeClient, path: str, what: str, key: str = "", *, newest_first: bool = False) -> list[Row]:
+    """Return the rows of a listing, or of a list under a key of it; of a very long one the newest."""
     size = PAGES.get(client.place.kind, PAGE)
     limit = f"per_page={size}" if client.place.kind in ("github", "gitlab") else f"limit={size}"
     sign = "&" if "?" in path else "?"
@@ -94,7 +94,7 @@ async def pages(client: ForgeClient, path: str, what: str, key: str = "") -> lis
         answer = await client.get(f"{path}{sign}{limit}&page={page}", what=what)
         found = answers.rows(answers.row(answer.data).get(key) if key else answer.data)
         first_of_last = answer.pages.get("last", 0) - MOST_PAGES + 1
-        if page == 1 and first_of_last > 1:
+        if page == 1 and first_of_last > 1 and not newest_first:
             page = first_of_last
             continue
         listed.append(found)

@@ -62,7 +62,7 @@ class GitHub:
     async def _find(self, wanted: PullText) -> Row | None:
         source = wanted.source or self.place.path
         path = f"{self._repository}/pulls?state=open&head={quote(f'{_owner(source)}:{wanted.branch}', safe='')}"
-        for each in await pages(self.client, path, f"pull requests of {self.place.path}"):
+        for each in await pages(self.client, path, f"pull requests of {self.place.path}", newest_first=True):
             theirs = text(answers.row(each.get("head")), "repo", "full_name")
             if text(each, "head", "ref") == wanted.branch and theirs.casefold() in ("", source.casefold()):
                 return each
@@ -163,7 +163,8 @@ class GitHub:
         if found.status == 304:
             return LabelledIssues(etag=etag, unchanged=True)
         many = "next" in found.pages
-        rows = await pages(self.client, path, f"issues of {self.place.path}") if many else answers.rows(found.data)
+        about = f"issues of {self.place.path}"
+        rows = await pages(self.client, path, about, newest_first=True) if many else answers.rows(found.data)
         listed = [each for each in rows if not each.get("pull_request")]
         return LabelledIssues(
             etag="" if many else found.etag,  # it is that of one page

@@ -36,7 +36,7 @@ class GitLab:
         """Open a merge request, or bring the one of this branch up to date."""
         title = f"Draft: {wanted.title}" if wanted.draft else wanted.title
         path = f"{self._project}/merge_requests?state=opened&source_branch={quote(wanted.branch, safe='')}"
-        listed = await pages(self.client, path, f"merge requests of {self.place.path}")
+        listed = await pages(self.client, path, f"merge requests of {self.place.path}", newest_first=True)
         ids = {name: await self._id(name) for name in (wanted.source, self.place.path) if wanted.source}
         if ids:
             listed = [each for each in listed if text(each, "source_project_id") == ids[wanted.source]]
@@ -139,7 +139,8 @@ class GitLab:
         if found.status == 304:
             return LabelledIssues(etag=etag, unchanged=True)
         many = "next" in found.pages
-        listed = await pages(self.client, path, f"issues of {self.place.path}") if many else answers.rows(found.data)
+        about = f"issues of {self.place.path}"
+        listed = await pages(self.client, path, about, newest_first=True) if many else answers.rows(found.data)
         return LabelledIssues(
             etag="" if many else found.etag,
             numbers=tuple((text(each, "iid"), text(each, "web_url")) for each in listed),

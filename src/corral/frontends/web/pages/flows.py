@@ -64,7 +64,7 @@ async def plan(request: Request, site: CurrentSite, caller: Runner) -> Response:
     """Start an agent that writes a flow, and show how far it is."""
     given, roots = await form(request), site.settings.roots
     most = given.get("most", "").strip() or str(NODES)
-    if not most.isdecimal() or not 1 <= int(most) <= MOST_NODES:
+    if not most.isdecimal() or len(most) > 4 or not 1 <= int(most) <= MOST_NODES:
         raise RefusedRequest(422, "invalid", f"most nodes: a number from 1 to {MOST_NODES}")
     order = PlanOrder(
         task=given.get("task", "").strip(),
