@@ -80,6 +80,14 @@ def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
     assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
+def test_a_waiting_run_of_a_live_owner_stays_as_it_is(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, 60)
+    stored(engine).move_run("aaa1", "waiting", "a gate", None)
+    with pytest.raises(BadRequest, match="driven by another process"):
+        asyncio.run(engine.resume("aaa1", lambda _: None))
+    assert stored(engine).status("aaa1") == "waiting"
+
+
 def test_a_run_that_is_over_is_waited_for_while_this_process_cleans_up(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 15)
     stored(engine).move_run("aaa1", "stopped", None, time.time())

@@ -134,7 +134,7 @@ def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, serv
     page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("What they did so far is kept")
-    dialog.get_by_role("button", name="No").click()
+    dialog.get_by_role("button", name="No").press("Enter")
     assert server.client.show(run).status == "running"
     page.keyboard.press("s")
     dialog.get_by_role("button", name="Stop").click()

@@ -438,9 +438,7 @@ class Engine:
 
         run = self._store.find(name)
         record = self._store.run(run)
-        if record.status in redo.PARKED:
-            redo.wake_up(self._store, run)
-        elif record.status not in OPEN:  # it may have been cut off between its end and its clean-up or its merging
+        if record.status not in (*OPEN, *redo.PARKED):  # it may have been cut off before its clean-up or its merging
             await finish_clean_up(record.plan, self.home, self._store.attempts(run))
             if record.status == "done" and record.plan.merge == "auto":
                 await self.merges.merge_automatically(run, listen)
@@ -451,6 +449,8 @@ class Engine:
             raise BadRequest(f"run {run} is over: {record.status}", hint=again)
         self.active_runs.unblock(force=force)
         await self.active_runs.own(run, force=force)
+        if self._store.run(run).status in redo.PARKED:  # its owner alone opens it again
+            redo.wake_up(self._store, run)
         return await self.execute(run, listen, patient=patient)
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
